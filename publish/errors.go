@@ -1,0 +1,195 @@
+package publish
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+)
+
+// Code is the machine-readable kind of an error, as it stands in the `code` member of a problem document.
+// A Code is itself an error, so it serves as the sentinel of its kind:
+//
+//	errors.Is(err, publish.ErrStaleToken)
+//
+// The same codes are used by the server, the Go client and the command line.
+type Code string
+
+// The kinds of error. Their HTTP statuses stand in the table below, which server and client share.
+const (
+	ErrInvalidKey           Code = "invalid-key"
+	ErrInvalidPath          Code = "invalid-path"
+	ErrInvalidToken         Code = "invalid-token"
+	ErrInvalidRequest       Code = "invalid-request"
+	ErrDigestMismatch       Code = "digest-mismatch"
+	ErrLengthMismatch       Code = "length-mismatch"
+	ErrNotFound             Code = "not-found"
+	ErrMethodNotAllowed     Code = "method-not-allowed"
+	ErrStaleToken           Code = "stale-token"
+	ErrGenerationSealed     Code = "generation-sealed"
+	ErrGenerationIncomplete Code = "generation-incomplete"
+	ErrOlderSource          Code = "older-source"
+	ErrLeaseLost            Code = "lease-lost"
+	ErrGenerationCollected  Code = "generation-collected"
+	ErrPreconditionFailed   Code = "precondition-failed"
+	ErrTooLarge             Code = "too-large"
+	ErrRangeNotSatisfiable  Code = "range-not-satisfiable"
+	ErrUnknownToken         Code = "unknown-token"
+	ErrLeaseHeld            Code = "lease-held"
+	ErrLeaseRequired        Code = "lease-required"
+	ErrInternal             Code = "internal"
+	ErrUnavailable          Code = "unavailable"
+	ErrOutcomeUnknown       Code = "outcome-unknown"
+	ErrQuotaExceeded        Code = "quota-exceeded"
+	ErrTokenExhausted       Code = "token-exhausted"
+)
+
+// Kind describes one Code: what HTTP says for it, its title, and whether repeating the very same request can help.
+type Kind struct {
+	Code      Code
+	Status    int
+	Title     string
+	Retryable bool
+	// Explanation is the text of the page /problems/<code>: what happened and what to do about it.
+	Explanation string
+}
+
+// kinds is the one table of codes and statuses. Server and client both read it, so an error crosses HTTP unchanged.
+var kinds = []Kind{
+	{ErrInvalidKey, http.StatusBadRequest, "Invalid key", false, "The key breaks the naming rule: 1 to 400 bytes of UTF-8 in NFC; segments split by / of at most 200 bytes; no empty, '.', '..' or '-' segment; no control character, backslash or bidi override."},
+	{ErrInvalidPath, http.StatusBadRequest, "Invalid path", false, "The path of the file breaks the naming rule: like a key's, except that '-' is allowed as a segment."},
+	{ErrInvalidToken, http.StatusBadRequest, "Invalid token", false, "A fencing token is a JSON integer from 1 to 9007199254740991, written in digits alone."},
+	{ErrInvalidRequest, http.StatusBadRequest, "Invalid request", false, "A field of the request is missing or wrong; the member errors names it and says what is expected."},
+	{ErrDigestMismatch, http.StatusBadRequest, "Digest mismatch", false, "The bytes or the manifest are not those that the request promised. Nothing was stored or published."},
+	{ErrLengthMismatch, http.StatusBadRequest, "Length mismatch", true, "The body ended before, or went on after, its declared length. Nothing was stored; send it again."},
+	{ErrNotFound, http.StatusNotFound, "Not found", false, "There is no such key, generation, file or route."},
+	{ErrMethodNotAllowed, http.StatusMethodNotAllowed, "Method not allowed", false, "The route exists, but not with this method; the Allow header names those that it has."},
+	{ErrStaleToken, http.StatusConflict, "Stale token", false, "A newer grant of this key has fenced this token. This is an expected outcome for a worker that was paused: its result is out of date. Drop this output; to work on the key again, acquire it again."},
+	{ErrGenerationSealed, http.StatusConflict, "Generation sealed", false, "The generation had its final publish; its files can't change any more. Acquire the key again to publish something else."},
+	{ErrGenerationIncomplete, http.StatusConflict, "Generation incomplete", false, "A final publish needs every file complete. Upload the listed paths again, or delete them, then publish."},
+	{ErrOlderSource, http.StatusConflict, "Older source", false, "The current version was made from a newer source_revision than this one."},
+	{ErrLeaseLost, http.StatusGone, "Lease lost", false, "The lease_id is not the grant of this token: it was released, superseded, or never this key's. Acquire the key again."},
+	{ErrGenerationCollected, http.StatusGone, "Generation collected", false, "The generation was given up by the retention policy; its files are deleted or about to be."},
+	{ErrPreconditionFailed, http.StatusPreconditionFailed, "Precondition failed", false, "The current version is not the one that If-Match or If-None-Match asked for."},
+	{ErrTooLarge, http.StatusRequestEntityTooLarge, "Too large", false, "The body is larger than the limit that the member limit gives, in bytes."},
+	{ErrRangeNotSatisfiable, http.StatusRequestedRangeNotSatisfiable, "Range not satisfiable", false, "The Range lies outside the file; Content-Range gives its size."},
+	{ErrUnknownToken, http.StatusUnprocessableEntity, "Unknown token", false, "This token was never granted for this key."},
+	{ErrLeaseHeld, http.StatusLocked, "Lease held", true, "Another holder has the lease of this key. Try again after Retry-After, or ask with wait."},
+	{ErrLeaseRequired, http.StatusPreconditionRequired, "Lease required", false, "This call changes a generation: send the lease_id of its grant in the header Pawl-Lease."},
+	{ErrInternal, http.StatusInternalServerError, "Internal error", false, "The server failed; its log has the cause under this request_id."},
+	{ErrUnavailable, http.StatusServiceUnavailable, "Unavailable", true, "Postgres or the blob store can't be reached just now. Nothing was changed; try again."},
+	{ErrOutcomeUnknown, http.StatusServiceUnavailable, "Outcome unknown", true, "The connection to Postgres was lost before its answer came: the change may or may not have happened. Repeating the same request is safe and tells."},
+	{ErrQuotaExceeded, http.StatusInsufficientStorage, "Quota exceeded", false, "The blob store has no space left for this body."},
+	{ErrTokenExhausted, http.StatusInsufficientStorage, "Token exhausted", false, "The key's counter has reached 9007199254740991, the greatest token. Tokens never wrap; use another key."},
+}
+
+// Kinds returns the table of all error kinds, in the order of their statuses. The slice is the caller's own.
+func Kinds() []Kind { return append([]Kind(nil), kinds...) }
+
+// Kind returns the description of c. An unlisted code, as a newer server may send, is described as internal
+// but keeps its own name.
+func (c Code) Kind() Kind {
+	for _, k := range kinds {
+		if k.Code == c {
+			return k
+		}
+	}
+	return Kind{Code: c, Status: http.StatusInternalServerError, Title: "Error " + string(c)}
+}
+
+// Error makes a Code usable as a sentinel.
+func (c Code) Error() string { return string(c) }
+
+// Field points at one wrong member of a request and says how to cure it.
+type Field struct {
+	// Pointer is a JSON pointer into the body ("/ttl"), or the name of a header, query parameter or part of the URL.
+	Pointer string `json:"pointer"`
+	Detail  string `json:"detail"`
+}
+
+// Error is a refusal or a failure with its facts. Its Code is the kind, and errors.Is finds it through Unwrap.
+// Every member but Code and Detail is set only where its kind has it; in JSON absent facts are left out.
+// Error values are immutable once returned.
+type Error struct {
+	Code   Code   `json:"code"`
+	Detail string `json:"detail,omitempty"`
+
+	Key       Key    `json:"key,omitempty"`
+	Path      Path   `json:"path,omitempty"`
+	Operation string `json:"operation,omitempty"`
+	// Token is the token that the request named.
+	Token Token `json:"token,omitempty"`
+	// AcceptedToken is the fence: the greatest token that the pointer has accepted, 0 if none.
+	AcceptedToken Token `json:"accepted_token,omitempty"`
+	// GrantedToken is the key's counter: the greatest token ever granted.
+	GrantedToken Token `json:"granted_token,omitempty"`
+	// Holder is who has superseded the caller, or who holds the lease that the caller asked for.
+	Holder       string `json:"holder,omitempty"`
+	SupersededAt *Time  `json:"superseded_at,omitempty"`
+	ExpiresAt    *Time  `json:"expires_at,omitempty"`
+	// RetryAfterMillis is how long a held lease lasts at most unless it is renewed, by the database's clock.
+	RetryAfterMillis int64 `json:"retry_after_ms,omitempty"`
+	// Repeat counts how often this same stale request was refused, this time included.
+	Repeat int `json:"repeat,omitempty"`
+	// OverrunMillis is how long after the end of its lease the stale request came.
+	OverrunMillis int64 `json:"overrun_ms,omitempty"`
+	// Worker is the holder of the stale grant: who came back late. It goes to the log, not to the answer.
+	Worker string `json:"-"`
+	// Next names what a worker may do instead, e.g. "acquire".
+	Next string `json:"next,omitempty"`
+
+	Current *Version `json:"current,omitempty"`
+	// Missing, Failed and Pending list paths that keep a generation from its final publish.
+	Missing []Path `json:"missing,omitempty"`
+	Failed  []Path `json:"failed,omitempty"`
+	Pending []Path `json:"pending,omitempty"`
+	// Promised and Came are digests or lengths as text.
+	Promised string  `json:"promised,omitempty"`
+	Came     string  `json:"came,omitempty"`
+	Limit    int64   `json:"limit,omitempty"`
+	Fields   []Field `json:"errors,omitempty"`
+	// Paths lists what a set without a primary file holds.
+	Paths []Path `json:"paths,omitempty"`
+
+	// Cause is for the log alone; it never reaches a client.
+	Cause error `json:"-"`
+}
+
+// Error says the code and the detail, with both tokens where the refusal is about order.
+func (e *Error) Error() string {
+	var b strings.Builder
+	b.WriteString(string(e.Code))
+	if e.Detail != "" {
+		b.WriteString(": ")
+		b.WriteString(e.Detail)
+	}
+	for _, f := range e.Fields {
+		fmt.Fprintf(&b, " (%s: %s)", f.Pointer, f.Detail)
+	}
+	if e.Cause != nil {
+		fmt.Fprintf(&b, ": %v", e.Cause)
+	}
+	return b.String()
+}
+
+// Unwrap joins the error to its sentinel and to its cause.
+func (e *Error) Unwrap() []error {
+	if e.Cause != nil {
+		return []error{e.Code, e.Cause}
+	}
+	return []error{e.Code}
+}
+
+// invalid makes an invalid-request error about one field.
+func invalid(pointer, format string, args ...any) *Error {
+	return InvalidField(ErrInvalidRequest, pointer, fmt.Sprintf(format, args...))
+}
+
+// InvalidField makes an error of the given kind that names one wrong field and its cure.
+func InvalidField(code Code, pointer, detail string) *Error {
+	return &Error{Code: code, Detail: pointer + ": " + detail, Fields: []Field{{Pointer: pointer, Detail: detail}}}
+}
+
+// Unavailable makes a retryable error for a part of the system that can't be reached; cause goes to the log.
+func Unavailable(what string, cause error) *Error {
+	return &Error{Code: ErrUnavailable, Detail: what + " can't be reached just now; nothing was changed", Cause: cause}
+}

@@ -1,0 +1,144 @@
+package publish
+
+import (
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// MaxMetadataBytes is how much metadata a publish may carry, keys and values together.
+const MaxMetadataBytes = 8 << 10
+
+// PublishRequest asks to make a generation's files the current version of its key.
+type PublishRequest struct {
+	Grant Grant
+	// Final seals the generation: its set of files can't change any more. A publish that isn't final flips the
+	// pointer to what is complete so far and leaves the generation open.
+	Final bool
+	// Primary is the entry point of the set. If it is empty the only file is the primary one.
+	Primary Path
+	// SourceRevision orders the inputs that outputs were made from: a publish with a lower one than the current
+	// version's is refused as older-source, even under a newer token. nil means none.
+	SourceRevision *int64
+	// Metadata is kept with the receipt and shown, at most MaxMetadataBytes.
+	Metadata map[string]string
+	// ManifestDigest says what the caller believes it publishes; zero means it doesn't say.
+	ManifestDigest Digest
+	// Release gives the lease back in the same transaction.
+	Release bool
+	// IfMatch makes the publish a compare-and-set on the current version, IfNoneMatch create-only.
+	IfMatch     *Version
+	IfNoneMatch bool
+}
+
+// Receipt is the lasting record of one publish.
+type Receipt struct {
+	Key            Key    `json:"key"`
+	Token          Token  `json:"token"`
+	Revision       int64  `json:"revision"`
+	ManifestDigest Digest `json:"manifest_digest"`
+	Final          bool   `json:"final"`
+	Primary        Path   `json:"primary,omitempty"`
+	Files          int64  `json:"files"`
+	Bytes          int64  `json:"bytes"`
+	PublishedAt    Time   `json:"published_at"`
+	// Publisher is the holder of the grant.
+	Publisher      string            `json:"publisher"`
+	SourceRevision *int64            `json:"source_revision,omitempty"`
+	Metadata       map[string]string `json:"metadata,omitempty"`
+	// Replayed reports that this publish had been made before: the request was a repeat.
+	Replayed bool `json:"replayed"`
+	// Current is the key's version at the time of this answer: another one than the receipt's when it has
+	// been superseded since.
+	Current *Version `json:"current"`
+	// Previous is what was current before this publish.
+	Previous *Version `json:"previous"`
+	// LeaseExpired reports that the lease had run out when the publish was accepted.
+	LeaseExpired bool `json:"lease_expired"`
+	// SupersededBy is the newest token of the key when that is greater than the receipt's, else 0.
+	SupersededBy Token `json:"superseded_by,omitempty"`
+	// URL is the permanent address of the primary file, set by the server.
+	URL string `json:"url,omitempty"`
+}
+
+// Version is the version that the receipt is about.
+func (r Receipt) Version() Version { return Version{Token: r.Token, Revision: r.Revision} }
+
+// PublishStore is the part of PointerStore that flips pointers.
+type PublishStore interface {
+	// Publish checks, in one transaction that has locked the key and then the generation: that the grant exists and is the
+	// caller's (not-found, unknown-token, lease-lost); whether the request repeats the generation's latest
+	// publish (then it returns that receipt, Replayed); the fence (stale-token, recorded as a rejection);
+	// generation-collected and generation-sealed; older-source and the preconditions (precondition-failed); that every path is complete
+	// (generation-incomplete) and the manifest is the promised one (digest-mismatch). Then it flips the pointer
+	// with the comparison of tokens in the same statement, and writes the receipt.
+	//
+	// An error of kind outcome-unknown means that the commit's answer was lost; repeating the request tells.
+	Publish(ctx context.Context, req PublishRequest) (Receipt, error)
+}
+
+// Publish flips the pointer; see PublishStore.
+func (s *Service) Publish(ctx context.Context, req PublishRequest) (Receipt, error) {
+	if err := req.validate(); err != nil {
+		return Receipt{}, err
+	}
+	receipt, err := s.Pointers.Publish(ctx, req)
+	if err != nil {
+		return Receipt{}, s.rejected(ctx, err)
+	}
+	s.observe().Published(receipt)
+	return receipt, nil
+}
+
+func (r PublishRequest) validate() error {
+	total := 0
+	for name, value := range r.Metadata {
+		total += len(name) + len(value)
+		if name == "" || textFault(name) != "" || !utf8.ValidString(value) || strings.ContainsRune(value, 0) {
+			return invalid("/metadata", "names are printable and not empty, values are UTF-8 without NUL")
+		}
+	}
+	switch {
+	case total > MaxMetadataBytes:
+		return invalid("/metadata", "is larger than %d bytes; shorten it", MaxMetadataBytes)
+	case r.SourceRevision != nil && (*r.SourceRevision < 0 || *r.SourceRevision > int64(MaxToken)):
+		return invalid("/source_revision", "must be an integer from 0 to %d", MaxToken)
+	case r.IfMatch != nil && r.IfNoneMatch:
+		return invalid("If-Match", "can't stand together with If-None-Match; send one of them")
+	}
+	return nil
+}
+
+// ManifestDigest is the digest of the manifest of files: the SHA-256 of a header line and one line a file, sorted by path in
+// byte order:
+//
+//	pawl-manifest-1\n
+//	<sha256 hex> TAB <size> TAB <content type> TAB <path> LF
+//
+// Names and types have no control characters, so the form is unambiguous.
+func ManifestDigest(files []File) Digest {
+	sorted := slices.SortedFunc(slices.Values(files), func(a, b File) int { return strings.Compare(string(a.Path), string(b.Path)) })
+	h := sha256.New()
+	fmt.Fprint(h, "pawl-manifest-1\n")
+	for _, f := range sorted {
+		fmt.Fprintf(h, "%s\t%d\t%s\t%s\n", f.SHA256, f.Size, f.ContentType, f.Path)
+	}
+	return Digest(h.Sum(nil))
+}
+
+// textFault says what is wrong with a one-line text for people, or "".
+func textFault(text string) string {
+	if !utf8.ValidString(text) {
+		return "is not valid UTF-8"
+	}
+	for _, r := range text {
+		if unicode.IsControl(r) || r == utf8.RuneError || isBidiControl(r) {
+			return "has a control character; remove it"
+		}
+	}
+	return ""
+}

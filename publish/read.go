@@ -1,0 +1,111 @@
+package publish
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+)
+
+// Pointer is what a key currently resolves to.
+type Pointer struct {
+	Key            Key               `json:"key"`
+	Token          Token             `json:"token"`
+	Revision       int64             `json:"revision"`
+	ManifestDigest Digest            `json:"manifest_digest"`
+	Final          bool              `json:"final"`
+	Primary        Path              `json:"primary,omitempty"`
+	ContentType    string            `json:"content_type,omitempty"` // of the primary file
+	Files          int64             `json:"files"`
+	Bytes          int64             `json:"bytes"`
+	PublishedAt    Time              `json:"published_at"`
+	Publisher      string            `json:"publisher"`
+	SourceRevision *int64            `json:"source_revision,omitempty"`
+	Metadata       map[string]string `json:"metadata,omitempty"`
+	// URL is the permanent address of the primary file, set by the server.
+	URL string `json:"url,omitempty"`
+}
+
+// Version is the pointer's version.
+func (p Pointer) Version() Version { return Version{Token: p.Token, Revision: p.Revision} }
+
+// StoredFile is a file with what it takes to serve it.
+type StoredFile struct {
+	File
+	Token  Token
+	Object ObjectName
+	// Sealed reports that the generation had its final publish: the file at this address never changes.
+	Sealed bool
+	// Published reports that a published revision names the file. A file that isn't published is for its
+	// publisher alone.
+	Published bool
+}
+
+// ReadStore is the part of PointerStore that readers use. It takes no lock.
+type ReadStore interface {
+	// Pointer returns the key's current pointer, or not-found when the key has none.
+	Pointer(ctx context.Context, key Key) (Pointer, error)
+	// CurrentFile finds a file of the current version: the primary one when path is empty. A set without a primary file is
+	// not-found with its Paths (at most 1,000 of them).
+	CurrentFile(ctx context.Context, key Key, path Path) (StoredFile, error)
+	// File finds a file of a generation as its last published revision names it. With the grant's own LeaseID it
+	// finds the complete upload that would be published next. generation-collected when it was given up.
+	File(ctx context.Context, key Key, token Token, path Path, id LeaseID) (StoredFile, error)
+}
+
+// MaxPointerWait bounds WaitPointer.
+const MaxPointerWait = 55 * time.Second
+
+// pointerPoll is how often a waiting reader looks for a new version.
+const pointerPoll = 250 * time.Millisecond
+
+// Pointer returns what a key currently resolves to.
+func (s *Service) Pointer(ctx context.Context, key Key) (Pointer, error) {
+	return s.Pointers.Pointer(ctx, key)
+}
+
+// WaitPointer returns the current pointer as soon as its version is another one than seen, or when wait is over. seen
+// nil waits for the first publish of a key without a pointer.
+func (s *Service) WaitPointer(ctx context.Context, key Key, seen *Version, wait time.Duration) (Pointer, error) {
+	if wait < 0 || wait > MaxPointerWait {
+		return Pointer{}, invalid("wait", "must be from 0s to %s", MaxPointerWait)
+	}
+	deadline := time.Now().Add(wait)
+	for {
+		pointer, err := s.Pointers.Pointer(ctx, key)
+		waiting := errors.Is(err, ErrNotFound) || err == nil && seen != nil && pointer.Version() == *seen
+		left := time.Until(deadline)
+		if !waiting || left <= 0 {
+			return pointer, err
+		}
+		select {
+		case <-ctx.Done():
+			return Pointer{}, ctx.Err()
+		case <-time.After(min(pointerPoll, left)):
+		}
+	}
+}
+
+// CurrentFile finds a file of the current version; see ReadStore.
+func (s *Service) CurrentFile(ctx context.Context, key Key, path Path) (StoredFile, error) {
+	return s.Pointers.CurrentFile(ctx, key, path)
+}
+
+// File finds a file of a generation; see ReadStore.
+func (s *Service) File(ctx context.Context, key Key, token Token, path Path, id LeaseID) (StoredFile, error) {
+	return s.Pointers.File(ctx, key, token, path, id)
+}
+
+// OpenFile opens the bytes of a file from offset on; length -1 means to the end. A missing object is an internal
+// error: a manifest names it, so it should be there.
+func (s *Service) OpenFile(ctx context.Context, file StoredFile, offset, length int64) (io.ReadCloser, error) {
+	body, err := s.Blobs.Open(ctx, file.Object, offset, length)
+	if errors.Is(err, ErrObjectNotFound) {
+		return nil, &Error{Code: ErrInternal, Detail: "the file's bytes are missing in the blob store", Cause: fmt.Errorf("opening %s: %w", file.Object, err)}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("opening %s: %w", file.Object, err)
+	}
+	return body, nil
+}

@@ -1,0 +1,136 @@
+package publish
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"log/slog"
+)
+
+// PointerStore is everything that Postgres holds: leases, generations, pointers, receipts and rejections. Its
+// invariants are those of its parts. All methods may be called from many goroutines and processes at once: order comes from the
+// database alone. Refusals are *Error values; Unavailable means that nothing was changed, outcome-unknown that
+// the answer to a commit was lost. A canceled context ends every call soon.
+type PointerStore interface {
+	LeaseStore
+	UploadStore
+	PublishStore
+	ReadStore
+	BrowseStore
+
+	// Check tells whether the store can serve requests now; it is called by the readiness probe.
+	Check(ctx context.Context) error
+}
+
+// FenceMode says when a newer grant fences an older one. It is a policy by key prefix.
+type FenceMode string
+
+const (
+	// FenceAccepted fences a token once a newer one has published: an expired holder that nobody has
+	// superseded by a publish may still publish. The default.
+	FenceAccepted FenceMode = "accepted"
+	// FenceGranted fences a token as soon as a newer one is granted, so that read-modify-write work is safe too.
+	FenceGranted FenceMode = "granted"
+)
+
+// The operations that a fence can refuse, as they stand in errors, rejections, logs and metrics.
+const (
+	OperationUpload  = "upload"
+	OperationDelete  = "delete"
+	OperationPublish = "publish"
+)
+
+// Observer is told of what happened, for metrics. Its methods are called after the fact, must not block, and
+// may be called from many goroutines at once.
+type Observer interface {
+	Granted(Lease)
+	Uploaded(UploadResult)
+	Published(Receipt)
+	// Refused is called for every refusal and failure that the PointerStore returned.
+	Refused(*Error)
+}
+
+// RetryLoopAt is the repeat at which the same stale request counts as a retry loop.
+const RetryLoopAt = 3
+
+// DefaultMaxFileBytes is the greatest file that S3 can hold: 5 TiB.
+const DefaultMaxFileBytes = 5 << 40
+
+// Service ties the two stores together: it is what HTTP calls. It keeps no state of its own, so any number of
+// replicas may run on the same stores. Its methods may be called from many goroutines at once.
+type Service struct {
+	Pointers PointerStore
+	Blobs    BlobStore
+	// Log gets one line an event; nil means slog.Default().
+	Log *slog.Logger
+	// Observer may be nil.
+	Observer Observer
+	// MaxFileBytes bounds one file; 0 means DefaultMaxFileBytes.
+	MaxFileBytes int64
+	// NewUploadID draws the id of an upload; nil means 128 bits of crypto/rand. Tests set it.
+	NewUploadID func() UploadID
+}
+
+// rejected writes the one log line of a stale request, tells the Observer, and returns err as it is.
+func (s *Service) rejected(ctx context.Context, err error) error {
+	refusal := refusalOf(err, "")
+	if refusal == nil {
+		return err
+	}
+	s.observe().Refused(refusal)
+	if refusal.Code == ErrStaleToken {
+		s.log().WarnContext(ctx, "fence_rejected",
+			"key", refusal.Key, "operation", refusal.Operation, "token", refusal.Token,
+			"accepted_token", refusal.AcceptedToken, "granted_token", refusal.GrantedToken,
+			"holder", refusal.Worker, "superseded_by", refusal.Holder,
+			"repeat", refusal.Repeat, "overrun_ms", refusal.OverrunMillis)
+	}
+	return err
+}
+
+// refusalOf returns the *Error in err's chain if it is of the given kind, or of any kind when code is "".
+func refusalOf(err error, code Code) *Error {
+	var refusal *Error
+	if !errors.As(err, &refusal) || code != "" && refusal.Code != code {
+		return nil
+	}
+	return refusal
+}
+
+func (s *Service) log() *slog.Logger {
+	if s.Log == nil {
+		return slog.Default()
+	}
+	return s.Log
+}
+
+func (s *Service) observe() Observer {
+	if s.Observer == nil {
+		return noObserver{}
+	}
+	return s.Observer
+}
+
+func (s *Service) maxFileBytes() int64 {
+	if s.MaxFileBytes == 0 {
+		return DefaultMaxFileBytes
+	}
+	return s.MaxFileBytes
+}
+
+func (s *Service) newUploadID() UploadID {
+	if s.NewUploadID != nil {
+		return s.NewUploadID()
+	}
+	var id UploadID
+	_, _ = rand.Read(id[:]) // crypto/rand.Read never fails: it ends the program instead.
+	return id
+}
+
+// noObserver is told and does nothing.
+type noObserver struct{}
+
+func (noObserver) Granted(Lease)         {}
+func (noObserver) Uploaded(UploadResult) {}
+func (noObserver) Published(Receipt)     {}
+func (noObserver) Refused(*Error)        {}

@@ -1,0 +1,237 @@
+package publish
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+)
+
+// UploadID names one upload: 128 random bits, so that every object has a name of its own. It is no secret.
+type UploadID [16]byte
+
+// String gives 32 hex digits.
+func (id UploadID) String() string { return fmt.Sprintf("%x", id[:]) }
+
+// Upload is one attempt to store one file: a row that is written before its first byte is read.
+type Upload struct {
+	Grant Grant
+	Path  Path
+	ID    UploadID
+	// Number orders the uploads of one path by their start: of several complete ones the greatest counts.
+	Number int64
+}
+
+// Object is the name under which the upload's bytes are stored.
+func (u Upload) Object() ObjectName { return objectName(u.Grant.Key, u.Grant.Token, u.ID, u.Path) }
+
+func objectName(key Key, token Token, id UploadID, path Path) ObjectName {
+	return ObjectName(fmt.Sprintf("%s/-/%d/%s/%s", key, token, id, path))
+}
+
+// File is one file of a generation.
+type File struct {
+	Path        Path   `json:"path"`
+	Size        int64  `json:"size"` // bytes
+	SHA256      Digest `json:"sha256"`
+	ContentType string `json:"content_type"`
+}
+
+// UploadRequest asks to store one file under a grant.
+type UploadRequest struct {
+	Grant Grant
+	Path  Path
+	// ContentType is what the client says; the table in content_type.go overrules it.
+	ContentType string
+	// Size is the declared length in bytes, -1 when unknown.
+	Size int64
+	// Digest is the promised SHA-256, zero when the client promises none.
+	Digest Digest
+	// Body is read once, as a stream, and only after the grant was found in order.
+	Body io.Reader
+}
+
+// UploadResult tells what became of an upload that was stored.
+type UploadResult struct {
+	File
+	Key   Key   `json:"key"`
+	Token Token `json:"token"`
+	// Replaced reports that the path had a complete file before.
+	Replaced bool `json:"replaced"`
+	// Identical reports that the generation had this very file already: the body was not read.
+	Identical bool `json:"identical,omitempty"`
+	// Overtaken reports that an upload of the same path that started later (or its deletion) was complete first: that
+	// one counts, this one doesn't.
+	Overtaken bool `json:"overtaken,omitempty"`
+	// SupersededBy is the newest token of the key when that is greater than this one, else 0. The upload stands,
+	// but its publish may be refused.
+	SupersededBy Token `json:"superseded_by,omitempty"`
+}
+
+// UploadStart is the answer to BeginUpload: either an Upload to carry out, or the file that is there already.
+type UploadStart struct {
+	Upload Upload
+	// Existing is the file that counts at this path, when no upload is needed to have it (see BeginUpload).
+	Existing *File
+	// Sealed reports that Existing belongs to a generation that had its final publish.
+	Sealed       bool
+	SupersededBy Token
+}
+
+// BeginUploadRequest asks for the row of a new upload.
+type BeginUploadRequest struct {
+	Grant Grant
+	Path  Path
+	ID    UploadID
+	// Digest is what the body is promised to be, zero when unknown.
+	Digest Digest
+	// ReplaySealed asks for the existing file of a sealed generation instead of a refusal, so that a repeated
+	// upload-and-publish can be compared and replayed.
+	ReplaySealed bool
+}
+
+// UploadStore is the part of PointerStore that knows the files of generations. Every call checks the grant
+// (not-found, unknown-token, lease-lost) and, but for FailUpload, the fence (stale-token, generation-collected, generation-sealed), in
+// this order. A stale request is recorded as a rejection before it is refused. Calls lock only the generation, in
+// share, so that uploads of one generation run side by side. Each call is one transaction.
+type UploadStore interface {
+	// BeginUpload writes the pending row that makes the path incomplete until an upload that started later (or this
+	// one) is complete. When Digest is that of the complete file which counts at the path, nothing is written and that
+	// file is returned as Existing. With ReplaySealed, a sealed generation's file at the path is returned likewise, before the fence
+	// is asked.
+	BeginUpload(ctx context.Context, req BeginUploadRequest) (UploadStart, error)
+	// CompleteUpload registers the stored bytes: the file counts from the generation's next revision on, unless an
+	// upload of the path that started later is complete already (Overtaken). Repeating it is harmless. When it is
+	// refused, the path stays incomplete.
+	CompleteUpload(ctx context.Context, upload Upload, file File) (UploadResult, error)
+	// FailUpload marks a pending upload as failed, with why for people. It changes no other state of an upload.
+	FailUpload(ctx context.Context, upload Upload, why string) error
+	// DeleteFile drops the path from the open generation: files, pending and failed uploads. A file that an earlier
+	// revision published stays readable there. not-found when the path never had an upload.
+	DeleteFile(ctx context.Context, grant Grant, path Path) error
+}
+
+// failTimeout bounds the marking of a failed upload, which goes on after its client went away.
+const failTimeout = 10 * time.Second
+
+// Upload stores one file under a grant. The grant is checked before the body is read. A file counts only once
+// all its bytes are stored and their length and digest are those that were promised; whatever else happens leaves the path
+// incomplete.
+func (s *Service) Upload(ctx context.Context, req UploadRequest) (UploadResult, error) {
+	result, _, err := s.upload(ctx, req, false)
+	return result, err
+}
+
+// UploadAndPublish stores one file and publishes its generation, for outputs of one file. Repeating it after the
+// answer was lost is a replay when the bytes are the same: with a promised digest the body isn't read at all,
+// otherwise it is hashed, dropped and compared.
+func (s *Service) UploadAndPublish(ctx context.Context, req UploadRequest, pub PublishRequest) (Receipt, error) {
+	if err := pub.validate(); err != nil {
+		return Receipt{}, err
+	}
+	result, sealed, err := s.upload(ctx, req, true)
+	if err != nil {
+		return Receipt{}, err
+	}
+	if result.Overtaken && !sealed {
+		return Receipt{}, &Error{Code: ErrGenerationIncomplete, Key: req.Grant.Key, Token: req.Grant.Token,
+			Detail: "another upload of this path, which started later, counts; it publishes"}
+	}
+	return s.Publish(ctx, pub)
+}
+
+// upload does the work of Upload. With replay, a sealed generation's identical file is a success (sealed is true).
+func (s *Service) upload(ctx context.Context, req UploadRequest, replay bool) (result UploadResult, sealed bool, err error) {
+	begin := BeginUploadRequest{Grant: req.Grant, Path: req.Path, ID: s.newUploadID(), Digest: req.Digest, ReplaySealed: replay}
+	start, err := s.Pointers.BeginUpload(ctx, begin)
+	if err != nil {
+		return UploadResult{}, false, s.rejected(ctx, err)
+	}
+	body := measure(req, s.maxFileBytes())
+	if start.Existing != nil {
+		same, err := sameBytes(*start.Existing, req, body)
+		if err != nil {
+			return UploadResult{}, false, err
+		}
+		if same {
+			return UploadResult{File: *start.Existing, Key: req.Grant.Key, Token: req.Grant.Token, Replaced: true,
+				Identical: true, SupersededBy: start.SupersededBy}, start.Sealed, nil
+		}
+		// Other bytes for a sealed generation: ask again without replay, to be refused and recorded as the case is.
+		begin.ReplaySealed = false
+		if start, err = s.Pointers.BeginUpload(ctx, begin); err != nil {
+			return UploadResult{}, false, s.rejected(ctx, err)
+		}
+		return UploadResult{}, false, &Error{Code: ErrGenerationSealed, Key: req.Grant.Key, Token: req.Grant.Token}
+	}
+
+	// A crash from here on leaves a pending row, which blocks the final publish, and at most one object that
+	// no manifest names.
+	upload := start.Upload
+	contentType := ContentType(req.Path, req.ContentType)
+	if err := s.store(ctx, upload, req, body, contentType); err != nil {
+		s.fail(ctx, upload, err)
+		return UploadResult{}, false, err
+	}
+	// A crash here leaves a whole object and a pending row: still harmless, still blocking.
+	file := File{Path: req.Path, Size: body.n, SHA256: body.sum(), ContentType: contentType}
+	result, err = s.Pointers.CompleteUpload(ctx, upload, file)
+	if err != nil {
+		return UploadResult{}, false, s.rejected(ctx, err)
+	}
+	s.observe().Uploaded(result)
+	return result, false, nil
+}
+
+// store streams the body into the blob store and turns a fault of the body into an error that names it.
+func (s *Service) store(ctx context.Context, upload Upload, req UploadRequest, body *measuredBody, contentType string) error {
+	if req.Size > body.limit {
+		return body.tooLarge()
+	}
+	err := s.Blobs.Put(ctx, upload.Object(), body, req.Size, contentType)
+	if body.err != nil {
+		return body.err // whatever the store made of it, the body was not good
+	}
+	var known *Error
+	switch {
+	case err == nil && body.whole():
+		return nil
+	case err == nil:
+		return &Error{Code: ErrInternal, Detail: "the blob store stopped before the end of the body"}
+	case errors.As(err, &known), errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		return err
+	default:
+		return &Error{Code: ErrInternal, Detail: "the blob store failed", Cause: fmt.Errorf("storing %s: %w", upload.Object(), err)}
+	}
+}
+
+// fail marks the upload as failed, also when its client went away. If that can't be done either, the row
+// stays pending, which blocks the final publish just as well.
+func (s *Service) fail(ctx context.Context, upload Upload, cause error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), failTimeout)
+	defer cancel()
+	if err := s.Pointers.FailUpload(ctx, upload, cause.Error()); err != nil {
+		s.log().WarnContext(ctx, "upload_left_pending", "key", upload.Grant.Key, "token", upload.Grant.Token, "path", upload.Path, "error", err)
+	}
+}
+
+// sameBytes reports whether the request carries the file that is there already. Without a promised digest
+// the body is hashed and dropped.
+func sameBytes(there File, req UploadRequest, body *measuredBody) (bool, error) {
+	if !req.Digest.IsZero() {
+		return req.Digest == there.SHA256, nil
+	}
+	if req.Size >= 0 && req.Size != there.Size {
+		return false, nil
+	}
+	if _, err := io.Copy(io.Discard, body); err != nil {
+		return false, err
+	}
+	return body.sum() == there.SHA256, nil
+}
+
+// DeleteFile drops a path from an open generation; see UploadStore.
+func (s *Service) DeleteFile(ctx context.Context, grant Grant, path Path) error {
+	return s.rejected(ctx, s.Pointers.DeleteFile(ctx, grant, path))
+}
