@@ -1,0 +1,136 @@
+// Package migrations holds the numbered SQL that makes Pawl's schema, and applies it.
+//
+// The schema is called pawl. The rules of the fence stand in its functions: see 00003 to 00005.
+package migrations
+
+import (
+	"context"
+	"embed"
+	"errors"
+	"fmt"
+	"log"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/stdlib"
+	"github.com/pressly/goose/v3"
+	"github.com/pressly/goose/v3/database"
+)
+
+//go:embed *.sql
+var files embed.FS
+
+// table is where goose records what was applied.
+const table = "pawl.goose_db_version"
+
+// lockKey is the advisory lock that replicas which migrate at once queue on: "pawl" in ASCII.
+const lockKey = 0x7061776c
+
+// ErrOutdated reports a schema that is older than this binary.
+var ErrOutdated = errors.New("the database's schema is older than this program; run: pawl migrate")
+
+// ErrNewer reports a schema that a newer binary has made.
+var ErrNewer = errors.New("the database's schema is newer than this program; install that version")
+
+// Up brings the schema of the database at dsn to this binary's version, creating it in an empty database. Any
+// number of replicas may call it at once: one migrates, the others wait and find nothing to do.
+func Up(ctx context.Context, dsn string) error {
+	return locked(ctx, dsn, func(provider *goose.Provider) error {
+		_, err := provider.Up(ctx)
+		return err
+	})
+}
+
+// Check returns nil when the schema of the database at dsn is this binary's, ErrOutdated or ErrNewer when it isn't.
+func Check(ctx context.Context, dsn string) error {
+	conn, err := pgx.Connect(ctx, dsn)
+	if err != nil {
+		return fmt.Errorf("connecting to Postgres: %w", err)
+	}
+	defer conn.Close(context.WithoutCancel(ctx)) //nolint:errcheck // Nothing was written.
+	var applied int64
+	err = conn.QueryRow(ctx, "SELECT CASE WHEN to_regclass('"+table+"') IS NULL THEN 0 ELSE 1 END").Scan(&applied)
+	if err == nil && applied == 1 {
+		err = conn.QueryRow(ctx, "SELECT coalesce(max(version_id), 0) FROM "+table+" WHERE is_applied").Scan(&applied)
+	}
+	if err != nil {
+		return fmt.Errorf("reading the schema's version: %w", err)
+	}
+	newest, err := newestVersion()
+	switch {
+	case err != nil:
+		return err
+	case applied < newest:
+		return ErrOutdated
+	case applied > newest:
+		return ErrNewer
+	}
+	return nil
+}
+
+// locked runs do while it holds the advisory lock. The lock belongs to a transaction that stays open on a connection
+// of its own, so it also works through a pooler that shares sessions between transactions.
+func locked(ctx context.Context, dsn string, do func(*goose.Provider) error) (err error) {
+	config, err := pgx.ParseConfig(dsn)
+	if err != nil {
+		return fmt.Errorf("reading the database's address: %w", err)
+	}
+	conn, err := pgx.ConnectConfig(ctx, config)
+	if err != nil {
+		return fmt.Errorf("connecting to Postgres: %w", err)
+	}
+	defer conn.Close(context.WithoutCancel(ctx)) //nolint:errcheck // Closing only ends the lock.
+	if _, err := conn.Exec(ctx, "CREATE SCHEMA IF NOT EXISTS pawl"); err != nil && !schemaExists(ctx, conn) {
+		return fmt.Errorf("creating the schema pawl: %w", err)
+	}
+	tx, err := conn.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.ReadCommitted})
+	if err != nil {
+		return fmt.Errorf("locking migrations: %w", err)
+	}
+	defer tx.Rollback(context.WithoutCancel(ctx)) //nolint:errcheck // The transaction only holds the lock.
+	if _, err := tx.Exec(ctx, "SELECT pg_advisory_xact_lock($1)", lockKey); err != nil {
+		return fmt.Errorf("locking migrations: %w", err)
+	}
+
+	db := stdlib.OpenDB(*config)
+	defer db.Close() //nolint:errcheck // Every statement's own error was checked.
+	store, err := database.NewStore(database.DialectPostgres, table)
+	if err != nil {
+		return fmt.Errorf("opening the table of migrations: %w", err)
+	}
+	provider, err := goose.NewProvider("", db, files, goose.WithStore(store), goose.WithLogger(log.New(discard{}, "", 0)))
+	if err != nil {
+		return fmt.Errorf("reading the migrations: %w", err)
+	}
+	if err := do(provider); err != nil {
+		return fmt.Errorf("migrating: %w", err)
+	}
+	return nil
+}
+
+// schemaExists tells whether another replica has made the schema at the same moment: IF NOT EXISTS can fail then.
+func schemaExists(ctx context.Context, conn *pgx.Conn) bool {
+	var exists bool
+	err := conn.QueryRow(ctx, "SELECT to_regnamespace('pawl') IS NOT NULL").Scan(&exists)
+	return err == nil && exists
+}
+
+func newestVersion() (int64, error) {
+	entries, err := files.ReadDir(".")
+	if err != nil {
+		return 0, fmt.Errorf("reading the migrations: %w", err)
+	}
+	var newest int64
+	for _, entry := range entries {
+		version, err := goose.NumericComponent(entry.Name())
+		if err != nil {
+			return 0, fmt.Errorf("reading the migrations: %w", err)
+		}
+		newest = max(newest, version)
+	}
+	return newest, nil
+}
+
+// discard swallows goose's own log lines.
+type discard struct{}
+
+func (discard) Write(p []byte) (int, error) { return len(p), nil }
