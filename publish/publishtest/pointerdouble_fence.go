@@ -1,0 +1,113 @@
+package publishtest
+
+import (
+	"time"
+
+	"github.com/pawlhq/pawl/publish"
+)
+
+// request is what a call on a generation is judged by.
+type request struct {
+	grant     publish.Grant
+	operation string
+	path      publish.Path // empty for publish
+}
+
+// checkGrant finds the generation of a grant, or refuses: not-found, unknown-token, stale-token for a grant that was
+// lost with a part of the history, and lease-lost.
+func (p *Pointers) checkGrant(now time.Time, r request) (*keyRow, *generation, error) {
+	k := p.keys[r.grant.Key]
+	if k == nil {
+		return nil, nil, notFound(r.grant.Key, "this key was never granted")
+	}
+	if r.grant.Token > p.lostUpTo(k) {
+		return nil, nil, &publish.Error{
+			Code: publish.ErrUnknownToken, Detail: "this token was never granted", Key: k.key, Token: r.grant.Token,
+			GrantedToken: k.counter, Operation: r.operation,
+		}
+	}
+	g := k.find(r.grant.Token)
+	if g == nil {
+		return nil, nil, k.stale(now, r, nil)
+	}
+	if g.lease != r.grant.LeaseID.SHA256() {
+		return nil, nil, k.leaseLost(r.grant.Token, "this lease_id isn't the grant of this token")
+	}
+	return k, g, nil
+}
+
+// checkFence refuses what a newer grant has fenced, and what a collected or sealed generation can't take any more.
+func (p *Pointers) checkFence(now time.Time, r request, k *keyRow, g *generation) error {
+	if g.token < k.fence || p.mode(k.key) == publish.FenceGranted && g.token < k.counter {
+		return k.stale(now, r, g)
+	}
+	switch g.state {
+	case publish.StateCondemned, publish.StateCollected:
+		return &publish.Error{Code: publish.ErrGenerationCollected, Key: k.key, Token: g.token}
+	case publish.StateSealed:
+		return &publish.Error{Code: publish.ErrGenerationSealed, Key: k.key, Token: g.token}
+	}
+	return nil
+}
+
+// stale records a stale request and makes its refusal. g is nil when nothing is known of the token.
+func (k *keyRow) stale(now time.Time, r request, g *generation) error {
+	by, since := k.supersession(r.grant.Token)
+	record := k.rejection(r, g)
+	record.AcceptedToken, record.GrantedToken = k.fence, k.counter
+	record.SupersededBy, record.SupersededAt = by, since
+	record.LastAt = at(now)
+	if record.Repeat++; record.Repeat == 1 {
+		record.FirstAt = at(now)
+	}
+	if g != nil {
+		record.Holder = g.holder
+		record.OverrunMillis = max(0, now.Sub(g.leaseEnd()).Milliseconds())
+	}
+	return &publish.Error{
+		Code: publish.ErrStaleToken, Detail: "a newer grant of this key has fenced this token; drop this output",
+		Key: k.key, Path: r.path, Operation: r.operation, Token: r.grant.Token,
+		AcceptedToken: k.fence, GrantedToken: k.counter, Holder: by, SupersededAt: clone(since),
+		Repeat: record.Repeat, OverrunMillis: record.OverrunMillis, Worker: record.Holder, Next: "acquire",
+	}
+}
+
+// rejection finds the record of the same stale request, or starts one.
+func (k *keyRow) rejection(r request, g *generation) *publish.Rejection {
+	records := &k.lost
+	if g != nil {
+		records = &g.rejections
+	}
+	for _, record := range *records {
+		if record.Token == r.grant.Token && record.Operation == r.operation && record.Path == r.path {
+			return record
+		}
+	}
+	record := &publish.Rejection{Token: r.grant.Token, Operation: r.operation, Code: publish.ErrStaleToken, Path: r.path}
+	*records = append(*records, record)
+	return record
+}
+
+// supersession tells whose grant fences a token, and since when: the publisher that moved the fence past it, or else
+// the newest holder.
+func (k *keyRow) supersession(token publish.Token) (by string, since *publish.Time) {
+	if k.fence > token {
+		g := k.find(k.fence)
+		return g.holder, clone(&g.receipts[0].PublishedAt)
+	}
+	if g := k.newest(); g.token > token {
+		return g.holder, new(at(g.granted))
+	}
+	return "", nil
+}
+
+// leaseEnd is when the grant's lease ended, or is to end.
+func (g *generation) leaseEnd() time.Time {
+	switch {
+	case g.released != nil:
+		return g.released.Time
+	case g.ended != nil:
+		return g.ended.Time
+	}
+	return g.expires
+}
