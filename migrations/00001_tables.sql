@@ -158,6 +158,8 @@ CREATE TABLE pawl.rejections (
     token          pawl.token NOT NULL,
     operation      text NOT NULL,
     path           text COLLATE "C" NOT NULL DEFAULT '',
+    -- lost: nothing is known of the token, it was granted in a history that this database has lost.
+    lost           boolean NOT NULL,
     accepted_token bigint NOT NULL,
     granted_token  bigint NOT NULL,
     superseded_by  text NOT NULL,
@@ -169,6 +171,8 @@ CREATE TABLE pawl.rejections (
     PRIMARY KEY (key_id, token, operation, path),
     CONSTRAINT rejections_repeat CHECK (repeat >= 1)
 );
+
+CREATE INDEX rejections_lost ON pawl.rejections (key_id, token) WHERE lost;
 
 -- Policies by key prefix on segment borders; the longest that matches wins. A prefix has no trailing slash.
 CREATE TABLE pawl.policies (

@@ -34,9 +34,9 @@ BEGIN
     IF k.fence > p_token THEN
         SELECT published_at INTO since FROM pawl.receipts WHERE key_id = k.id AND token = k.fence AND revision = 1;
     END IF;
-    INSERT INTO pawl.rejections AS old (key_id, token, operation, path, accepted_token, granted_token,
+    INSERT INTO pawl.rejections AS old (key_id, token, operation, path, lost, accepted_token, granted_token,
         superseded_by, superseded_at, first_at, last_at, overrun_ms)
-    VALUES (k.id, p_token, p_operation, p_path, k.fence, k.counter, coalesce(winner.holder, ''), since, t, t,
+    VALUES (k.id, p_token, p_operation, p_path, g.token IS NULL, k.fence, k.counter, coalesce(winner.holder, ''), since, t, t,
         coalesce(greatest(0, extract(epoch FROM t - coalesce(g.released_at, g.lease_ended_at,
             CASE WHEN g.token = k.counter THEN k.lease_expires_at END)) * 1000), 0)::bigint)
     ON CONFLICT (key_id, token, operation, path) DO UPDATE SET repeat = old.repeat + 1,
@@ -100,8 +100,8 @@ END $$;
 
 -- +goose StatementBegin
 CREATE FUNCTION pawl.file_json(f pawl.files) RETURNS jsonb LANGUAGE sql IMMUTABLE AS $$
-    SELECT jsonb_build_object('path', (f).path, 'size', (f).size, 'sha256', encode((f).sha256, 'hex'),
-        'content_type', (f).content_type)
+    SELECT CASE WHEN (f).path IS NOT NULL THEN jsonb_build_object('path', (f).path, 'size', (f).size,
+        'sha256', encode((f).sha256, 'hex'), 'content_type', (f).content_type) END
 $$;
 -- +goose StatementEnd
 

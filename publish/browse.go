@@ -77,8 +77,8 @@ type Rejection struct {
 	Path      Path   `json:"path,omitempty"`
 	// Holder is who came back late; empty when nothing is known of the token.
 	Holder        string `json:"holder"`
-	AcceptedToken Token  `json:"accepted_token"`
-	GrantedToken  Token  `json:"granted_token"`
+	AcceptedToken Token  `json:"accepted_token,omitempty"`
+	GrantedToken  Token  `json:"granted_token,omitempty"`
 	// SupersededBy is the holder whose grant fenced the request, since SupersededAt.
 	SupersededBy string `json:"superseded_by"`
 	SupersededAt *Time  `json:"superseded_at,omitempty"`

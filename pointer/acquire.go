@@ -1,0 +1,70 @@
+package pointer
+
+import (
+	"context"
+	"time"
+
+	"github.com/pawlhq/pawl/publish"
+)
+
+const acquireSQL = `SELECT pawl.acquire($1, $2, $3, $4, $5)`
+
+// Acquire grants a key: one update of one row, after its lock; see migration 00003.
+func (s *Store) Acquire(ctx context.Context, req publish.AcquireRequest) (publish.Lease, error) {
+	labels := req.Labels
+	if labels == nil {
+		labels = map[string]string{}
+	}
+	answer, err := s.change(ctx, acquireSQL, string(req.Key), secret(req.LeaseID), req.Holder, req.TTL.Milliseconds(), labels)
+	if err != nil {
+		return publish.Lease{}, err
+	}
+	answer.Lease.LeaseID = req.LeaseID
+	return *answer.Lease, nil
+}
+
+const renewSQL = `SELECT pawl.renew($1, $2, $3)`
+
+// Renew extends a lease.
+func (s *Store) Renew(ctx context.Context, key publish.Key, id publish.LeaseID, ttl time.Duration) (publish.Lease, error) {
+	var millis *int64
+	if ttl != 0 {
+		n := ttl.Milliseconds()
+		millis = &n
+	}
+	answer, err := s.change(ctx, renewSQL, string(key), secret(id), millis)
+	if err != nil {
+		return publish.Lease{}, err
+	}
+	answer.Lease.LeaseID = id
+	return *answer.Lease, nil
+}
+
+const releaseSQL = `SELECT pawl.release($1, $2)`
+
+// Release gives a lease back.
+func (s *Store) Release(ctx context.Context, key publish.Key, id publish.LeaseID) error {
+	_, err := s.change(ctx, releaseSQL, string(key), secret(id))
+	return err
+}
+
+const leaseSQL = `
+SELECT pawl.lease_json(k, g, clock_timestamp(), false) -> 'lease'
+FROM pawl.keys k JOIN pawl.generations g ON g.key_id = k.id AND g.token = k.counter
+WHERE k.name = $1`
+
+// Lease tells the newest grant of a key.
+func (s *Store) Lease(ctx context.Context, key publish.Key) (publish.Lease, error) {
+	var lease publish.Lease
+	found, err := s.read(ctx, &lease, leaseSQL, string(key))
+	if err == nil && !found {
+		err = &publish.Error{Code: publish.ErrNotFound, Key: key}
+	}
+	return lease, err
+}
+
+// secret gives what Postgres keeps of a lease id.
+func secret(id publish.LeaseID) []byte {
+	sum := id.SHA256()
+	return sum[:]
+}

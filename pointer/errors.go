@@ -1,0 +1,56 @@
+package pointer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/pawlhq/pawl/publish"
+)
+
+// translate turns an error of the driver into one of ours. changing says that the call may have changed
+// something: when its connection breaks after the request was sent, nobody knows whether it did.
+func translate(err error, changing bool) error {
+	var refused *pgconn.PgError
+	var dial *pgconn.ConnectError
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &refused):
+		return translateRefused(refused, err)
+	case errors.As(err, &dial), pgconn.SafeToRetry(err):
+		return publish.Unavailable("Postgres", err)
+	case errors.Is(err, context.Canceled):
+		return err // The caller went away; nobody waits for an answer.
+	case changing:
+		return outcomeUnknown(err)
+	default:
+		return publish.Unavailable("Postgres", err)
+	}
+}
+
+// translateRefused sorts what Postgres says itself. An error that it reports before the commit means that
+// nothing was changed.
+func translateRefused(refused *pgconn.PgError, err error) error {
+	class := refused.Code[:min(2, len(refused.Code))]
+	switch {
+	case class == "08", class == "53", class == "57", class == "58", class == "40",
+		refused.Code == "55P03",                        // lock_not_available
+		refused.Code == "25006",                        // read_only_sql_transaction: a standby
+		refused.Code == "3D000",                        // invalid_catalog_name: the database is gone
+		refused.Code == "55000" && strings.Contains(refused.Message, "recovery"): // a standby, before the first write
+		return publish.Unavailable("Postgres", err)
+	case refused.Code == "42P01", refused.Code == "42883", refused.Code == "3F000": // undefined table, function, schema
+		return publish.Unavailable("Postgres (its schema is missing or older than this program: run pawl migrate)", err)
+	default:
+		return &publish.Error{Code: publish.ErrInternal, Detail: "Postgres refused the request", Cause: fmt.Errorf("calling Postgres: %w", err)}
+	}
+}
+
+func outcomeUnknown(cause error) error {
+	return &publish.Error{Code: publish.ErrOutcomeUnknown, Cause: cause,
+		Detail: "the connection to Postgres broke before the answer; repeat the request to learn the outcome"}
+}

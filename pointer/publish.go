@@ -1,0 +1,29 @@
+package pointer
+
+import (
+	"context"
+
+	"github.com/pawlhq/pawl/publish"
+)
+
+const publishSQL = `SELECT pawl.publish($1, $2, $3, $4, nullif($5, ''), $6, $7, $8, $9, $10, $11, $12)`
+
+// Publish flips the pointer; see migration 00005.
+func (s *Store) Publish(ctx context.Context, req publish.PublishRequest) (publish.Receipt, error) {
+	metadata := req.Metadata
+	if metadata == nil {
+		metadata = map[string]string{}
+	}
+	var matchToken, matchRevision *int64
+	if req.IfMatch != nil {
+		token := int64(req.IfMatch.Token)
+		matchToken, matchRevision = &token, &req.IfMatch.Revision
+	}
+	answer, err := s.change(ctx, publishSQL, string(req.Grant.Key), int64(req.Grant.Token), secret(req.Grant.LeaseID),
+		req.Final, string(req.Primary), req.SourceRevision, metadata, digestOrNull(req.ManifestDigest), req.Release,
+		matchToken, matchRevision, req.IfNoneMatch)
+	if err != nil {
+		return publish.Receipt{}, err
+	}
+	return *answer.Receipt, nil
+}

@@ -1,0 +1,192 @@
+// Package pointer keeps leases, generations, pointers, receipts and rejections in Postgres: it is the adapter that
+// implements publish.PointerStore with pgx.
+//
+// The rules of the fence stand in the functions of package migrations, one transaction and one round trip
+// each; the methods here call them and translate what they answer.
+package pointer
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/pawlhq/pawl/publish"
+)
+
+// Store is a publish.PointerStore on one Postgres database. Its methods may be called from many goroutines, and
+// any number of Stores, in any number of processes, may share the database.
+type Store struct {
+	pool    *pgxpool.Pool
+	timeout time.Duration
+}
+
+var _ publish.PointerStore = (*Store)(nil)
+
+// DefaultTimeout bounds one call to Postgres.
+const DefaultTimeout = 15 * time.Second
+
+// Options are settings of a Store beyond those in its address.
+type Options struct {
+	// Timeout bounds one call; 0 means DefaultTimeout.
+	Timeout time.Duration
+	// MaxConns bounds the pool; 0 leaves it to pool_max_conns in the address, or pgx's default.
+	MaxConns int32
+}
+
+// Open makes a Store for the database at dsn, a URL or key=value string as libpq takes it. It doesn't wait for
+// the database to answer; Check tells whether it does. The schema must be there: see package migrations.
+func Open(ctx context.Context, dsn string, opts Options) (*Store, error) {
+	config, err := pgxpool.ParseConfig(dsn)
+	if err != nil {
+		return nil, fmt.Errorf("reading the database's address: %w", err)
+	}
+	if opts.MaxConns > 0 {
+		config.MaxConns = opts.MaxConns
+	}
+	if _, set := config.ConnConfig.RuntimeParams["application_name"]; !set {
+		config.ConnConfig.RuntimeParams["application_name"] = "pawl"
+	}
+	pool, err := pgxpool.NewWithConfig(ctx, config)
+	if err != nil {
+		return nil, fmt.Errorf("opening the pool of connections: %w", err)
+	}
+	if opts.Timeout == 0 {
+		opts.Timeout = DefaultTimeout
+	}
+	return &Store{pool: pool, timeout: opts.Timeout}, nil
+}
+
+// Close waits for running calls and closes all connections.
+func (s *Store) Close() { s.pool.Close() }
+
+// checkSQL fails on a standby and on a database without the schema.
+const checkSQL = `SELECT pg_is_in_recovery(), (SELECT count(*) FROM pawl.epochs)`
+
+// Check tells whether the database answers, is no standby, and has the schema.
+func (s *Store) Check(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, s.timeout)
+	defer cancel()
+	var standby bool
+	var epochs int64
+	if err := s.pool.QueryRow(ctx, checkSQL).Scan(&standby, &epochs); err != nil {
+		return translate(err, false)
+	}
+	if standby {
+		return publish.Unavailable("Postgres (this one is a standby)", nil)
+	}
+	return nil
+}
+
+// The transaction around every changing function. READ COMMITTED is set here, whatever the database's default:
+// the functions lock in one statement and decide in later ones, which must see what was committed meanwhile.
+const (
+	beginSQL  = `BEGIN ISOLATION LEVEL READ COMMITTED`
+	commitSQL = `COMMIT`
+)
+
+// outcome is what the functions answer: a result under its name, or a refusal with its facts.
+type outcome struct {
+	Refused *refusal              `json:"refused"`
+	Lease   *publish.Lease        `json:"lease"`
+	Receipt *publish.Receipt      `json:"receipt"`
+	Upload  *publish.UploadResult `json:"upload"`
+
+	UploadNo     int64          `json:"upload_no"`
+	Existing     *publish.File  `json:"existing"`
+	Sealed       bool           `json:"sealed"`
+	SupersededBy *publish.Token `json:"superseded_by"`
+}
+
+type refusal struct {
+	publish.Error
+	Worker string `json:"worker"`
+}
+
+// change calls one function in a transaction of its own, as one round trip: begin, call and commit travel together.
+func (s *Store) change(ctx context.Context, sql string, args ...any) (outcome, error) {
+	ctx, cancel := context.WithTimeout(ctx, s.timeout)
+	defer cancel()
+	conn, err := s.pool.Acquire(ctx)
+	if err != nil {
+		return outcome{}, publish.Unavailable("Postgres", err)
+	}
+	defer conn.Release()
+
+	var batch pgx.Batch
+	batch.Queue(beginSQL)
+	batch.Queue(sql, args...)
+	batch.Queue(commitSQL)
+	results := conn.SendBatch(ctx, &batch)
+	answer, err := readChange(results)
+	if closeErr := results.Close(); err == nil && closeErr != nil {
+		err = translate(closeErr, true)
+	}
+	if status := conn.Conn().PgConn().TxStatus(); err != nil && status != 'I' && !conn.Conn().IsClosed() {
+		// The function failed: the transaction is over, but for the word.
+		_, _ = conn.Exec(ctx, `ROLLBACK`)
+	}
+	if err != nil {
+		return outcome{}, err
+	}
+	if answer.Refused != nil {
+		answer.Refused.Error.Worker = answer.Refused.Worker
+		return outcome{}, &answer.Refused.Error
+	}
+	return answer, nil
+}
+
+// readChange reads the three answers. Until the function's answer is there nothing can have been committed by a
+// server that reports an error; once it is there, an error leaves the commit unknown.
+func readChange(results pgx.BatchResults) (outcome, error) {
+	if _, err := results.Exec(); err != nil {
+		return outcome{}, translate(err, true)
+	}
+	var text []byte
+	if err := results.QueryRow().Scan(&text); err != nil {
+		return outcome{}, translate(err, true)
+	}
+	if tag, err := results.Exec(); err != nil {
+		return outcome{}, outcomeUnknown(err)
+	} else if tag.String() != commitSQL {
+		return outcome{}, publish.Unavailable("Postgres", fmt.Errorf("the commit was answered with %s", tag))
+	}
+	var answer outcome
+	if err := json.Unmarshal(text, &answer); err != nil {
+		return outcome{}, fmt.Errorf("reading the database's answer: %w", err)
+	}
+	return answer, nil
+}
+
+// read runs one statement that yields one JSON document, or null for "not found".
+func (s *Store) read(ctx context.Context, into any, sql string, args ...any) (found bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, s.timeout)
+	defer cancel()
+	var text []byte
+	err = s.pool.QueryRow(ctx, sql, args...).Scan(&text)
+	if errors.Is(err, pgx.ErrNoRows) || err == nil && text == nil {
+		return false, nil
+	}
+	if err != nil {
+		return false, translate(err, false)
+	}
+	if err := json.Unmarshal(text, into); err != nil {
+		return false, fmt.Errorf("reading the database's answer: %w", err)
+	}
+	return true, nil
+}
+
+// SetFenceMode sets the policy of all keys that are prefix or lie below it; "" is every key's. The longest prefix wins. It is in
+// force for every request that starts after it returns.
+func (s *Store) SetFenceMode(ctx context.Context, prefix string, mode publish.FenceMode) error {
+	_, err := s.pool.Exec(ctx, `INSERT INTO pawl.policies (prefix, fence_mode) VALUES ($1, $2)
+		ON CONFLICT (prefix) DO UPDATE SET fence_mode = excluded.fence_mode`, prefix, string(mode))
+	if err != nil {
+		return translate(err, true)
+	}
+	return nil
+}

@@ -1,0 +1,65 @@
+package pointer
+
+import (
+	"context"
+
+	"github.com/pawlhq/pawl/publish"
+)
+
+const beginUploadSQL = `SELECT pawl.begin_upload($1, $2, $3, $4, $5, $6, $7)`
+
+// BeginUpload checks the grant and writes the pending row.
+func (s *Store) BeginUpload(ctx context.Context, req publish.BeginUploadRequest) (publish.UploadStart, error) {
+	answer, err := s.change(ctx, beginUploadSQL, string(req.Grant.Key), int64(req.Grant.Token), secret(req.Grant.LeaseID),
+		string(req.Path), req.ID[:], digestOrNull(req.Digest), req.ReplaySealed)
+	if err != nil {
+		return publish.UploadStart{}, err
+	}
+	start := publish.UploadStart{Existing: answer.Existing, Sealed: answer.Sealed}
+	if answer.SupersededBy != nil {
+		start.SupersededBy = *answer.SupersededBy
+	}
+	if answer.Existing == nil {
+		start.Upload = publish.Upload{Grant: req.Grant, Path: req.Path, ID: req.ID, Number: answer.UploadNo}
+	}
+	return start, nil
+}
+
+const completeUploadSQL = `SELECT pawl.complete_upload($1, $2, $3, $4, $5, $6, $7, $8)`
+
+// CompleteUpload registers stored bytes.
+func (s *Store) CompleteUpload(ctx context.Context, upload publish.Upload, file publish.File) (publish.UploadResult, error) {
+	answer, err := s.change(ctx, completeUploadSQL, string(upload.Grant.Key), int64(upload.Grant.Token),
+		secret(upload.Grant.LeaseID), string(upload.Path), upload.Number, file.Size, file.SHA256[:], file.ContentType)
+	if err != nil {
+		return publish.UploadResult{}, err
+	}
+	return *answer.Upload, nil
+}
+
+const failUploadSQL = `
+UPDATE pawl.files SET state = 'failed', failure = $5, ended_at = clock_timestamp()
+WHERE key_id = (SELECT id FROM pawl.keys WHERE name = $1) AND token = $2 AND path = $3 AND upload_no = $4 AND state = 'pending'`
+
+// FailUpload marks a pending upload as failed. It is one statement on one row, and repeating it is harmless.
+func (s *Store) FailUpload(ctx context.Context, upload publish.Upload, why string) error {
+	ctx, cancel := context.WithTimeout(ctx, s.timeout)
+	defer cancel()
+	_, err := s.pool.Exec(ctx, failUploadSQL, string(upload.Grant.Key), int64(upload.Grant.Token), string(upload.Path), upload.Number, why)
+	return translate(err, true)
+}
+
+const deleteFileSQL = `SELECT pawl.delete_file($1, $2, $3, $4)`
+
+// DeleteFile drops a path from an open generation.
+func (s *Store) DeleteFile(ctx context.Context, grant publish.Grant, path publish.Path) error {
+	_, err := s.change(ctx, deleteFileSQL, string(grant.Key), int64(grant.Token), secret(grant.LeaseID), string(path))
+	return err
+}
+
+func digestOrNull(d publish.Digest) []byte {
+	if d.IsZero() {
+		return nil
+	}
+	return d[:]
+}
