@@ -136,7 +136,7 @@ func (s *Service) Acquire(ctx context.Context, req AcquireRequest) (Lease, error
 		held := refusalOf(err, ErrLeaseHeld)
 		left := time.Until(deadline)
 		if held == nil || left <= 0 {
-			return Lease{}, s.rejected(ctx, err)
+			return Lease{}, s.refused(ctx, err)
 		}
 		pause := min(waitPoll, left, time.Duration(held.RetryAfterMillis+1)*time.Millisecond)
 		select {
@@ -155,15 +155,16 @@ func (s *Service) Renew(ctx context.Context, key Key, id LeaseID, ttl time.Durat
 		}
 	}
 	lease, err := s.Pointers.Renew(ctx, key, id, ttl)
-	return lease, s.rejected(ctx, err)
+	return lease, s.refused(ctx, err)
 }
 
 // Release ends a lease; see LeaseStore.
 func (s *Service) Release(ctx context.Context, key Key, id LeaseID) error {
-	return s.rejected(ctx, s.Pointers.Release(ctx, key, id))
+	return s.refused(ctx, s.Pointers.Release(ctx, key, id))
 }
 
 // Lease tells who holds a key.
 func (s *Service) Lease(ctx context.Context, key Key) (Lease, error) {
-	return s.Pointers.Lease(ctx, key)
+	lease, err := s.Pointers.Lease(ctx, key)
+	return lease, s.refused(ctx, err)
 }

@@ -143,7 +143,8 @@ func (s *Service) List(ctx context.Context, req ListRequest) (ListPage, error) {
 		return ListPage{}, err
 	}
 	req.Limit = limit
-	return s.Pointers.List(ctx, req)
+	page, err := s.Pointers.List(ctx, req)
+	return page, s.refused(ctx, err)
 }
 
 // History returns one page of a key's generations, newest first.
@@ -152,12 +153,14 @@ func (s *Service) History(ctx context.Context, key Key, before Token, limit int)
 	if err != nil {
 		return HistoryPage{}, err
 	}
-	return s.Pointers.History(ctx, key, before, limit)
+	page, err := s.Pointers.History(ctx, key, before, limit)
+	return page, s.refused(ctx, err)
 }
 
 // Generation returns one generation with its receipts and rejections.
 func (s *Service) Generation(ctx context.Context, key Key, token Token) (Generation, error) {
-	return s.Pointers.Generation(ctx, key, token)
+	generation, err := s.Pointers.Generation(ctx, key, token)
+	return generation, s.refused(ctx, err)
 }
 
 // Files returns one page of a generation's published files.
@@ -166,5 +169,6 @@ func (s *Service) Files(ctx context.Context, key Key, token Token, after Path, l
 	if err != nil {
 		return FilePage{}, err
 	}
-	return s.Pointers.Files(ctx, key, token, after, limit)
+	page, err := s.Pointers.Files(ctx, key, token, after, limit)
+	return page, s.refused(ctx, err)
 }

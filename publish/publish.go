@@ -88,7 +88,7 @@ func (s *Service) Publish(ctx context.Context, req PublishRequest) (Receipt, err
 	}
 	receipt, err := s.Pointers.Publish(ctx, req)
 	if err != nil {
-		return Receipt{}, s.rejected(ctx, err)
+		return Receipt{}, s.refused(ctx, err)
 	}
 	s.observe().Published(receipt)
 	return receipt, nil

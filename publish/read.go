@@ -62,7 +62,8 @@ const pointerPoll = 250 * time.Millisecond
 
 // Pointer returns what a key currently resolves to.
 func (s *Service) Pointer(ctx context.Context, key Key) (Pointer, error) {
-	return s.Pointers.Pointer(ctx, key)
+	pointer, err := s.Pointers.Pointer(ctx, key)
+	return pointer, s.refused(ctx, err)
 }
 
 // WaitPointer returns the current pointer as soon as its version is another one than seen, or when wait is over. seen
@@ -77,7 +78,7 @@ func (s *Service) WaitPointer(ctx context.Context, key Key, seen *Version, wait 
 		waiting := errors.Is(err, ErrNotFound) || err == nil && seen != nil && pointer.Version() == *seen
 		left := time.Until(deadline)
 		if !waiting || left <= 0 {
-			return pointer, err
+			return pointer, s.refused(ctx, err)
 		}
 		select {
 		case <-ctx.Done():
@@ -89,12 +90,14 @@ func (s *Service) WaitPointer(ctx context.Context, key Key, seen *Version, wait 
 
 // CurrentFile finds a file of the current version; see ReadStore.
 func (s *Service) CurrentFile(ctx context.Context, key Key, path Path) (StoredFile, error) {
-	return s.Pointers.CurrentFile(ctx, key, path)
+	file, err := s.Pointers.CurrentFile(ctx, key, path)
+	return file, s.refused(ctx, err)
 }
 
 // File finds a file of a generation; see ReadStore.
 func (s *Service) File(ctx context.Context, key Key, token Token, path Path, id LeaseID) (StoredFile, error) {
-	return s.Pointers.File(ctx, key, token, path, id)
+	file, err := s.Pointers.File(ctx, key, token, path, id)
+	return file, s.refused(ctx, err)
 }
 
 // OpenFile opens the bytes of a file from offset on; length -1 means to the end. A missing object is an internal

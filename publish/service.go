@@ -71,11 +71,15 @@ type Service struct {
 	NewUploadID func() UploadID
 }
 
-// rejected writes the one log line of a stale request, tells the Observer, and returns err as it is.
-func (s *Service) rejected(ctx context.Context, err error) error {
+// refused completes a store's error: it gives a refusal its sentence, tells the Observer, writes the one log line of a stale request,
+// and returns err.
+func (s *Service) refused(ctx context.Context, err error) error {
 	refusal := refusalOf(err, "")
 	if refusal == nil {
 		return err
+	}
+	if refusal.Detail == "" {
+		refusal.Detail = explain(refusal)
 	}
 	s.observe().Refused(refusal)
 	if refusal.Code == ErrStaleToken {

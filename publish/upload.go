@@ -146,7 +146,7 @@ func (s *Service) upload(ctx context.Context, req UploadRequest, replay bool) (r
 	begin := BeginUploadRequest{Grant: req.Grant, Path: req.Path, ID: s.newUploadID(), Digest: req.Digest, ReplaySealed: replay}
 	start, err := s.Pointers.BeginUpload(ctx, begin)
 	if err != nil {
-		return UploadResult{}, false, s.rejected(ctx, err)
+		return UploadResult{}, false, s.refused(ctx, err)
 	}
 	body := measure(req, s.maxFileBytes())
 	if start.Existing != nil {
@@ -161,9 +161,10 @@ func (s *Service) upload(ctx context.Context, req UploadRequest, replay bool) (r
 		// Other bytes for a sealed generation: ask again without replay, to be refused and recorded as the case is.
 		begin.ReplaySealed = false
 		if start, err = s.Pointers.BeginUpload(ctx, begin); err != nil {
-			return UploadResult{}, false, s.rejected(ctx, err)
+			return UploadResult{}, false, s.refused(ctx, err)
 		}
-		return UploadResult{}, false, &Error{Code: ErrGenerationSealed, Key: req.Grant.Key, Token: req.Grant.Token}
+		sealed := &Error{Code: ErrGenerationSealed, Key: req.Grant.Key, Token: req.Grant.Token}
+		return UploadResult{}, false, s.refused(ctx, sealed)
 	}
 
 	// A crash from here on leaves a pending row, which blocks the final publish, and at most one object that
@@ -178,7 +179,7 @@ func (s *Service) upload(ctx context.Context, req UploadRequest, replay bool) (r
 	file := File{Path: req.Path, Size: body.n, SHA256: body.sum(), ContentType: contentType}
 	result, err = s.Pointers.CompleteUpload(ctx, upload, file)
 	if err != nil {
-		return UploadResult{}, false, s.rejected(ctx, err)
+		return UploadResult{}, false, s.refused(ctx, err)
 	}
 	s.observe().Uploaded(result)
 	return result, false, nil
@@ -233,5 +234,5 @@ func sameBytes(there File, req UploadRequest, body *measuredBody) (bool, error) 
 
 // DeleteFile drops a path from an open generation; see UploadStore.
 func (s *Service) DeleteFile(ctx context.Context, grant Grant, path Path) error {
-	return s.rejected(ctx, s.Pointers.DeleteFile(ctx, grant, path))
+	return s.refused(ctx, s.Pointers.DeleteFile(ctx, grant, path))
 }

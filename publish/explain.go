@@ -1,0 +1,76 @@
+package publish
+
+import "fmt"
+
+// explain gives the sentence for people that a refusal's facts amount to. Stores return facts; the sentence is made
+// here, once, so that every store says the same.
+func explain(e *Error) string {
+	switch e.Code {
+	case ErrNotFound:
+		switch {
+		case e.Path != "":
+			return fmt.Sprintf("there is no file %q in generation %d of this key", e.Path, e.Token)
+		case e.Token != 0:
+			return fmt.Sprintf("there is no generation %d of this key", e.Token)
+		}
+		return "there is no such key"
+	case ErrStaleToken:
+		return explainStale(e)
+	case ErrUnknownToken:
+		return fmt.Sprintf("token %d was never granted for this key; the newest is %d", e.Token, e.GrantedToken)
+	case ErrLeaseLost:
+		if e.Token == 0 || e.Token == e.GrantedToken {
+			return fmt.Sprintf("this lease_id isn't the running grant of the key, whose newest token is %d; acquire the key again", e.GrantedToken)
+		}
+		return fmt.Sprintf("the grant of token %d is over: the key's newest token is %d; acquire the key again", e.Token, e.GrantedToken)
+	case ErrLeaseHeld:
+		return fmt.Sprintf("%q holds the key under token %d", e.Holder, e.Token)
+	case ErrTokenExhausted:
+		return "the key's counter is at its end; use another key"
+	case ErrGenerationSealed:
+		return fmt.Sprintf("generation %d had its final publish; its files can't change any more", e.Token)
+	case ErrGenerationCollected:
+		return fmt.Sprintf("generation %d was given up by the retention policy", e.Token)
+	case ErrGenerationIncomplete:
+		return explainIncomplete(e)
+	case ErrOlderSource:
+		return fmt.Sprintf("the current version %s was made from a newer source_revision", current(e))
+	case ErrPreconditionFailed:
+		return fmt.Sprintf("the current version is %s, not the one that the request asked for", current(e))
+	case ErrDigestMismatch:
+		return "the manifest is not the promised one; nothing was published"
+	default:
+		return e.Code.Kind().Title
+	}
+}
+
+func explainStale(e *Error) string {
+	switch {
+	case e.AcceptedToken > e.Token:
+		return fmt.Sprintf("token %d is stale: token %d of %q was accepted; this is final for token %d", e.Token, e.AcceptedToken, e.Holder, e.Token)
+	case e.GrantedToken > e.Token:
+		return fmt.Sprintf("token %d is stale: token %d was granted to %q; this is final for token %d", e.Token, e.GrantedToken, e.Holder, e.Token)
+	default:
+		return fmt.Sprintf("token %d is stale: it was granted in a history that the database has lost", e.Token)
+	}
+}
+
+func explainIncomplete(e *Error) string {
+	switch {
+	case len(e.Missing) > 0:
+		return fmt.Sprintf("%d paths are missing, e.g. %q", len(e.Missing), e.Missing[0])
+	case len(e.Failed) > 0:
+		return fmt.Sprintf("%d uploads failed, e.g. %q; upload these paths again or delete them", len(e.Failed), e.Failed[0])
+	case len(e.Pending) > 0:
+		return fmt.Sprintf("%d uploads are not complete, e.g. %q; finish them, upload these paths again or delete them", len(e.Pending), e.Pending[0])
+	default:
+		return "the generation has no complete file; upload one first"
+	}
+}
+
+func current(e *Error) string {
+	if e.Current == nil {
+		return "none"
+	}
+	return e.Current.String()
+}

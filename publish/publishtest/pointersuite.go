@@ -1,0 +1,70 @@
+package publishtest
+
+import (
+	"testing"
+
+	"github.com/pawlhq/pawl/publish"
+)
+
+// PointerHarness is a PointerStore under test, with the hands that reach behind it. Each may be called while other
+// subtests use the same store.
+type PointerHarness struct {
+	Store publish.PointerStore
+	// Expire lets the running lease of a key end a moment ago, without waiting.
+	Expire func(t *testing.T, key publish.Key)
+	// SetFenceMode sets the policy of a key prefix, which ends at a segment's border.
+	SetFenceMode func(t *testing.T, prefix string, mode publish.FenceMode)
+	// RaiseEpoch acts as a restore of the whole store from a backup.
+	RaiseEpoch func(t *testing.T)
+	// SetCounter moves a key's counter forward; its newest generation stays.
+	SetCounter func(t *testing.T, key publish.Key, counter publish.Token)
+	// Condemn gives a generation up, as the retention policy does.
+	Condemn func(t *testing.T, key publish.Key, token publish.Token)
+}
+
+// TestPointerStore holds a PointerStore to the contract of package publish. open makes an empty store and cleans it up by itself;
+// it is called once for most subtests, which keep to keys of their own, and again for those that change the
+// whole store.
+func TestPointerStore(t *testing.T, open func(t *testing.T) PointerHarness) {
+	shared := open(t)
+	groups := []struct {
+		name  string
+		tests []pointerTest
+	}{
+		{"lease", leaseTests()},
+		{"race", raceTests()},
+		{"grant", grantTests()},
+		{"fence", fenceTests()},
+		{"upload", uploadTests()},
+		{"delete", deleteTests()},
+		{"publish", publishTests()},
+		{"replay", replayTests()},
+		{"read", readTests()},
+		{"list", listTests()},
+		{"history", historyTests()},
+		{"epoch", epochTests()},
+	}
+	for _, group := range groups {
+		t.Run(group.name, func(t *testing.T) {
+			t.Parallel()
+			for _, test := range group.tests {
+				t.Run(test.name, func(t *testing.T) {
+					t.Parallel()
+					harness := shared
+					if test.alone {
+						harness = open(t)
+					}
+					test.run(&suite{T: t, PointerHarness: harness, prefix: "suite/" + group.name + "/" + test.name})
+				})
+			}
+		})
+	}
+}
+
+// pointerTest is one subtest of the suite.
+type pointerTest struct {
+	name string
+	run  func(s *suite)
+	// alone asks for a store of the test's own.
+	alone bool
+}
