@@ -72,3 +72,21 @@ func TestPointersAdvance(t *testing.T) {
 		t.Fatalf("after its whole ttl the lease is %+v, %v", lease, err)
 	}
 }
+
+// openPointers makes the double with the hands that the suite needs.
+func openPointers(*testing.T) publishtest.PointerHarness {
+	store := publishtest.NewPointers()
+	return publishtest.PointerHarness{
+		Store:        store,
+		Expire:       func(_ *testing.T, key publish.Key) { store.Expire(key) },
+		SetFenceMode: func(_ *testing.T, prefix string, mode publish.FenceMode) { store.SetFenceMode(prefix, mode) },
+		RaiseEpoch:   func(*testing.T) { store.RaiseEpoch() },
+		SetCounter:   func(_ *testing.T, key publish.Key, counter publish.Token) { store.SetCounter(key, counter) },
+		Condemn:      func(_ *testing.T, key publish.Key, token publish.Token) { store.Condemn(key, token) },
+	}
+}
+
+func TestPointers(t *testing.T) {
+	t.Parallel()
+	publishtest.TestPointerStore(t, openPointers)
+}

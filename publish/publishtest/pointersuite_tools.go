@@ -143,6 +143,14 @@ func (s *suite) output(grant publish.Grant, content string) publish.Receipt {
 	return s.publish(final(grant))
 }
 
+// ok ends the test when a call failed.
+func (s *suite) ok(err error) {
+	s.Helper()
+	if err != nil {
+		s.Fatal(err)
+	}
+}
+
 // refused checks that err is a refusal with at least the facts of want, and returns it.
 func (s *suite) refused(err error, want publish.Error) *publish.Error {
 	s.Helper()
@@ -214,7 +222,7 @@ func (s *suite) files(grant publish.Grant, want ...publish.File) {
 
 // changes are all calls that change a generation, each of them ready to be refused.
 func (s *suite) changes(grant publish.Grant, path publish.Path) map[string]func() error {
-	upload := publish.Upload{Grant: grant, Path: path, ID: newUploadID(), Number: 1}
+	upload := publish.Upload{Grant: grant, Path: path, ID: newUploadID(), Number: 1 << 40}
 	return map[string]func() error{
 		"begin": func() error {
 			_, err := s.Store.BeginUpload(s.Context(), beginRequest(grant, path))
