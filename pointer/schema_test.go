@@ -1,0 +1,124 @@
+package pointer_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/pawlhq/pawl/internal/testenv"
+)
+
+// The schema itself refuses bad rows, whatever program writes them, and names the constraint.
+func TestSchemaRefusesBadRows(t *testing.T) {
+	t.Parallel()
+	_, dsn := newStore(t)
+	conn, err := pgx.Connect(context.Background(), dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close(context.Background()) //nolint:errcheck // The test is over.
+
+	exec := func(sql string) error {
+		_, err := conn.Exec(context.Background(), sql)
+		return err
+	}
+	for _, sql := range []string{
+		`SELECT pawl.acquire('k', sha256('A'), 'A', 60000, '{}')`,
+		`SELECT pawl.begin_upload('k', 1, sha256('A'), 'f', decode(md5('1'), 'hex'), NULL, false)`,
+		`SELECT pawl.complete_upload('k', 1, sha256('A'), 'f', 1, 3, sha256('abc'), 'text/plain')`,
+		`SELECT pawl.publish('k', 1, sha256('A'), true, NULL, NULL, '{}', NULL, true, NULL, NULL, false)`,
+		`SELECT pawl.acquire('k', sha256('B'), 'B', 60000, '{}')`,
+	} {
+		if err := exec(sql); err != nil {
+			t.Fatal(err)
+		}
+	}
+
+	for _, test := range []struct{ constraint, sql string }{
+		{"keys_never_back", `UPDATE pawl.keys SET counter = counter - 1`},
+		{"keys_never_back", `UPDATE pawl.keys SET fence = 0, published = false, current_token = NULL, current_revision = NULL`},
+		{"keys_never_back", `UPDATE pawl.keys SET epoch = epoch - 1`},
+		{"keys_fence_granted", `UPDATE pawl.keys SET fence = counter + 1`},
+		{"keys_counter_range", `UPDATE pawl.keys SET counter = 9007199254740992`},
+		{"keys_pointer_fenced", `UPDATE pawl.keys SET current_token = fence + 1`},
+		{"keys_pointer_whole", `UPDATE pawl.keys SET current_revision = NULL`},
+		{"keys_lease_whole", `UPDATE pawl.keys SET lease_expires_at = NULL`},
+		{"sha256_length", `UPDATE pawl.keys SET lease_sha256 = 'short'`},
+		{"keys_name", `INSERT INTO pawl.keys (name) VALUES ('k')`},
+		{"key_length", `INSERT INTO pawl.keys (name) VALUES (repeat('k', 401))`},
+		{"key_segments", `INSERT INTO pawl.keys (name) VALUES ('a/-/b')`},
+		{"key_segments", `INSERT INTO pawl.keys (name) VALUES ('a//b')`},
+		{"key_segments", `INSERT INTO pawl.keys (name) VALUES ('/a')`},
+		{"key_segments", `INSERT INTO pawl.keys (name) VALUES ('a/../b')`},
+		{"key_characters", `INSERT INTO pawl.keys (name) VALUES (E'a\nb')`},
+		{"key_characters", `INSERT INTO pawl.keys (name) VALUES ('a\b')`},
+		{"key_nfc", `INSERT INTO pawl.keys (name) VALUES (U&'cafe\0301')`},
+		{"token_range", `UPDATE pawl.generations SET token = 0`},
+		{"generations_lease_once", `UPDATE pawl.generations SET lease_sha256 = sha256('A')`},
+		{"generations_sealed", `UPDATE pawl.generations SET sealed_at = NULL WHERE token = 1`},
+		{"generations_open", `UPDATE pawl.generations SET state = 'open' WHERE token = 1`},
+		{"generations_state", `UPDATE pawl.generations SET state = 'gone'`},
+		{"sha256_length", `UPDATE pawl.files SET sha256 = 'short'`},
+		{"files_stored_whole", `UPDATE pawl.files SET sha256 = NULL`},
+		{"files_stored_whole", `UPDATE pawl.files SET size = -1`},
+		{"files_revisions", `UPDATE pawl.files SET until_revision = 0`},
+		{"path_segments", `UPDATE pawl.files SET path = '../../evil'`},
+		{"receipts_pkey", `INSERT INTO pawl.receipts SELECT * FROM pawl.receipts`},
+		{"epoch_range", `INSERT INTO pawl.epochs (epoch, lineage, reason) VALUES (9007199, '', '')`},
+		{"policies_fence_mode", `INSERT INTO pawl.policies VALUES ('a', 'sometimes')`},
+	} {
+		err := exec(test.sql)
+		var refused *pgconn.PgError
+		if !errors.As(err, &refused) || refused.ConstraintName != test.constraint {
+			t.Errorf("%s: got %v, want a violation of %s", test.sql, err, test.constraint)
+		}
+	}
+}
+
+// A page of a listing seeks: in a million keys it reads as many index entries as it has rows.
+func TestListSeeks(t *testing.T) {
+	t.Parallel()
+	store, dsn := newStore(t)
+	conn, err := pgx.Connect(context.Background(), dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close(context.Background()) //nolint:errcheck // The test is over.
+	const fill = `INSERT INTO pawl.keys (name, counter, fence, published, current_token, current_revision)
+		SELECT 'p' || lpad((n % 50)::text, 2, '0') || '/' || lpad(n::text, 7, '0'), 1, 1, true, 1, 1 FROM generate_series(1, 50000) n`
+	if _, err := conn.Exec(context.Background(), fill); err != nil {
+		t.Fatal(err)
+	}
+	_ = store
+	for _, query := range []string{
+		`SELECT * FROM pawl.list_names('', true, '', 51)`,
+		`SELECT * FROM pawl.list_names('p30/', true, 'p30/0025030', 100)`,
+		`SELECT * FROM pawl.list_names('p30/', false, 'p30/0025030', 100)`,
+	} {
+		before := indexReads(t, conn)
+		if _, err := conn.Exec(context.Background(), query); err != nil {
+			t.Fatal(err)
+		}
+		if read := indexReads(t, conn) - before; read == 0 || read > 210 {
+			t.Errorf("%s read %d entries of the index, want about as many as it has rows", query, read)
+		}
+	}
+}
+
+// indexReads counts the entries that this database's scans of the index of published keys have returned.
+func indexReads(t *testing.T, conn *pgx.Conn) (entries int64) {
+	t.Helper()
+	var sequential int64
+	const count = `SELECT coalesce(sum(idx_tup_read), 0)::bigint, (SELECT seq_tup_read FROM pg_stat_user_tables WHERE relname = 'keys')
+		FROM pg_stat_user_indexes WHERE indexrelname LIKE 'keys_%'`
+	testenv.Eventually(t, flushTimeout, func() error {
+		if _, err := conn.Exec(context.Background(), `SELECT pg_stat_force_next_flush()`); err != nil {
+			return err
+		}
+		return conn.QueryRow(context.Background(), count).Scan(&entries, &sequential)
+	})
+	return entries + sequential
+}
