@@ -56,9 +56,10 @@ type Generation struct {
 	// Current reports that the pointer names this generation.
 	Current bool `json:"current"`
 	// Uploads counts the uploads that no published revision names (yet), by state.
-	Uploads    UploadCounts `json:"uploads"`
-	Receipts   []Receipt    `json:"receipts"`
-	Rejections []Rejection  `json:"rejections"`
+	Uploads UploadCounts `json:"uploads"`
+	// Receipts and Rejections are the newest 100 of each, newest first.
+	Receipts   []Receipt   `json:"receipts"`
+	Rejections []Rejection `json:"rejections"`
 }
 
 // UploadCounts counts uploads of one generation.

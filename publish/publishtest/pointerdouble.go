@@ -13,7 +13,8 @@ import (
 
 // Pointers is a publish.PointerStore in memory: a double for tests that don't need a database. One mutex stands for
 // all of Postgres's locks, so every call is one transaction. After each call it checks its own invariants and
-// panics when one is broken. TestPointerStore holds it to the same rules as the real store.
+// panics when one is broken. Its refusals carry facts alone: the Service makes the sentence. TestPointerStore holds it to
+// the same rules as the real store.
 type Pointers struct {
 	// Faults make calls fail, before or after they were carried out. Operations are named as the methods.
 	Faults Faults

@@ -14,7 +14,7 @@ func (p *Pointers) List(ctx context.Context, req publish.ListRequest) (publish.L
 	return transact(ctx, p, "List", "", func(time.Time) (publish.ListPage, error) {
 		var names []string
 		for key, k := range p.keys {
-			if name := string(key); k.current != nil && strings.HasPrefix(name, req.Prefix) && behind(name, req.After) {
+			if name := string(key); k.current != nil && strings.HasPrefix(name, req.Prefix) && behind(name, req) {
 				names = append(names, name)
 			}
 		}
@@ -43,11 +43,11 @@ func (p *Pointers) List(ctx context.Context, req publish.ListRequest) (publish.L
 
 // behind reports whether a key comes after the end of the page before. That may have ended with a sub-prefix,
 // which stands for all keys that start with it.
-func behind(name, after string) bool {
-	if strings.HasSuffix(after, "/") && strings.HasPrefix(name, after) {
+func behind(name string, req publish.ListRequest) bool {
+	if req.Delimiter != "" && strings.HasSuffix(req.After, req.Delimiter) && strings.HasPrefix(name, req.After) {
 		return false
 	}
-	return name > after
+	return name > req.After
 }
 
 // fold cuts a key to its sub-prefix when it goes on after the next delimiter behind the prefix.
@@ -71,7 +71,7 @@ func (p *Pointers) History(ctx context.Context, key publish.Key, before publish.
 	return transact(ctx, p, "History", key, func(time.Time) (publish.HistoryPage, error) {
 		k := p.keys[key]
 		if k == nil {
-			return publish.HistoryPage{}, notFound(key, "this key was never granted")
+			return publish.HistoryPage{}, notFound(key)
 		}
 		result := publish.HistoryPage{Key: key, Generations: []publish.Generation{}}
 		if before == 0 {
@@ -139,15 +139,24 @@ func (k *keyRow) describe(g *generation) publish.Generation {
 			result.Uploads.Unpublished++
 		}
 	}
-	for _, receipt := range g.receipts {
+	for _, receipt := range slices.Backward(g.receipts) {
 		result.Receipts = append(result.Receipts, k.receipt(receipt))
 	}
+	result.Receipts, _ = page(result.Receipts, maxShown)
 	return result
 }
 
+// maxShown bounds the receipts and the rejections that one generation shows.
+const maxShown = 100
+
+// rejections shows the newest records first.
 func rejections(records []*publish.Rejection) []publish.Rejection {
-	result := make([]publish.Rejection, len(records))
-	for i, record := range records {
+	sorted := slices.Clone(records)
+	slices.Reverse(sorted) // Of equal times the one that was recorded last is the newer.
+	slices.SortStableFunc(sorted, func(a, b *publish.Rejection) int { return b.LastAt.Compare(a.LastAt.Time) })
+	sorted, _ = page(sorted, maxShown)
+	result := make([]publish.Rejection, len(sorted))
+	for i, record := range sorted {
 		result[i] = *record
 		result[i].SupersededAt = clone(record.SupersededAt)
 	}

@@ -18,11 +18,11 @@ type request struct {
 func (p *Pointers) checkGrant(now time.Time, r request) (*keyRow, *generation, error) {
 	k := p.keys[r.grant.Key]
 	if k == nil {
-		return nil, nil, notFound(r.grant.Key, "this key was never granted")
+		return nil, nil, notFound(r.grant.Key)
 	}
 	if r.grant.Token > p.lostUpTo(k) {
 		return nil, nil, &publish.Error{
-			Code: publish.ErrUnknownToken, Detail: "this token was never granted", Key: k.key, Token: r.grant.Token,
+			Code: publish.ErrUnknownToken, Key: k.key, Token: r.grant.Token,
 			GrantedToken: k.counter, Operation: r.operation,
 		}
 	}
@@ -31,7 +31,7 @@ func (p *Pointers) checkGrant(now time.Time, r request) (*keyRow, *generation, e
 		return nil, nil, k.stale(now, r, nil)
 	}
 	if g.lease != r.grant.LeaseID.SHA256() {
-		return nil, nil, k.leaseLost(r.grant.Token, "this lease_id isn't the grant of this token")
+		return nil, nil, k.leaseLost(r.grant.Token)
 	}
 	return k, g, nil
 }
@@ -65,8 +65,8 @@ func (k *keyRow) stale(now time.Time, r request, g *generation) error {
 		record.OverrunMillis = max(0, now.Sub(g.leaseEnd()).Milliseconds())
 	}
 	return &publish.Error{
-		Code: publish.ErrStaleToken, Detail: "a newer grant of this key has fenced this token; drop this output",
-		Key: k.key, Path: r.path, Operation: r.operation, Token: r.grant.Token,
+		Code: publish.ErrStaleToken,
+		Key:  k.key, Path: r.path, Operation: r.operation, Token: r.grant.Token,
 		AcceptedToken: k.fence, GrantedToken: k.counter, Holder: by, SupersededAt: clone(since),
 		Repeat: record.Repeat, OverrunMillis: record.OverrunMillis, Worker: record.Holder, Next: "acquire",
 	}

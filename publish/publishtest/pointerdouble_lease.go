@@ -27,7 +27,7 @@ func (p *Pointers) Acquire(ctx context.Context, req publish.AcquireRequest) (pub
 				return lease, nil
 			}
 			if k.granted(sha) != nil {
-				return publish.Lease{}, k.leaseLost(0, "this lease_id names an earlier grant; draw a new one for each attempt")
+				return publish.Lease{}, k.leaseLost(0)
 			}
 			if newest.running(now) {
 				return publish.Lease{}, k.leaseHeld(now)
@@ -76,14 +76,14 @@ func (p *Pointers) Renew(ctx context.Context, key publish.Key, id publish.LeaseI
 	return transact(ctx, p, "Renew", key, func(now time.Time) (publish.Lease, error) {
 		k := p.keys[key]
 		if k == nil {
-			return publish.Lease{}, notFound(key, "this key was never granted")
+			return publish.Lease{}, notFound(key)
 		}
 		g := k.granted(id.SHA256())
 		if g == nil {
-			return publish.Lease{}, k.leaseLost(0, "this lease_id never was a grant of the key")
+			return publish.Lease{}, k.leaseLost(0)
 		}
 		if g != k.newest() || g.released != nil {
-			return publish.Lease{}, k.leaseLost(g.token, "the grant was released or superseded")
+			return publish.Lease{}, k.leaseLost(g.token)
 		}
 		if ttl != 0 {
 			g.ttl = ttl
@@ -100,11 +100,11 @@ func (p *Pointers) Release(ctx context.Context, key publish.Key, id publish.Leas
 	_, err := transact(ctx, p, "Release", key, func(now time.Time) (struct{}, error) {
 		k := p.keys[key]
 		if k == nil {
-			return struct{}{}, notFound(key, "this key was never granted")
+			return struct{}{}, notFound(key)
 		}
 		g := k.granted(id.SHA256())
 		if g == nil {
-			return struct{}{}, k.leaseLost(0, "this lease_id never was a grant of the key")
+			return struct{}{}, k.leaseLost(0)
 		}
 		k.release(g, now)
 		return struct{}{}, nil
@@ -124,7 +124,7 @@ func (p *Pointers) Lease(ctx context.Context, key publish.Key) (publish.Lease, e
 	return transact(ctx, p, "Lease", key, func(now time.Time) (publish.Lease, error) {
 		k := p.keys[key]
 		if k == nil {
-			return publish.Lease{}, notFound(key, "this key was never granted")
+			return publish.Lease{}, notFound(key)
 		}
 		return k.lease(now), nil
 	})
@@ -153,19 +153,19 @@ func (k *keyRow) granted(sha publish.Digest) *generation {
 	return nil
 }
 
-func (k *keyRow) leaseLost(token publish.Token, why string) error {
-	return &publish.Error{Code: publish.ErrLeaseLost, Detail: why, Key: k.key, Token: token, GrantedToken: k.counter}
+func (k *keyRow) leaseLost(token publish.Token) error {
+	return &publish.Error{Code: publish.ErrLeaseLost, Key: k.key, Token: token, GrantedToken: k.counter}
 }
 
 func (k *keyRow) leaseHeld(now time.Time) error {
 	g := k.newest()
 	return &publish.Error{
-		Code: publish.ErrLeaseHeld, Detail: "another holder has the lease", Key: k.key, Token: k.counter,
+		Code: publish.ErrLeaseHeld, Key: k.key, Token: k.counter,
 		GrantedToken: k.counter, Holder: g.holder, ExpiresAt: new(at(g.expires)),
 		RetryAfterMillis: max(1, g.expires.Sub(now).Milliseconds()),
 	}
 }
 
-func notFound(key publish.Key, why string) error {
-	return &publish.Error{Code: publish.ErrNotFound, Detail: why, Key: key}
+func notFound(key publish.Key) error {
+	return &publish.Error{Code: publish.ErrNotFound, Key: key}
 }

@@ -59,15 +59,15 @@ func (g *generation) repeats(req publish.PublishRequest) bool {
 func (k *keyRow) checkOrder(req publish.PublishRequest) error {
 	if req.IfMatch != nil && !equal(k.current, req.IfMatch) || req.IfNoneMatch && k.current != nil {
 		return &publish.Error{
-			Code: publish.ErrPreconditionFailed, Detail: "the current version is another one",
-			Key: k.key, Token: req.Grant.Token, Current: k.version(),
+			Code: publish.ErrPreconditionFailed,
+			Key:  k.key, Token: req.Grant.Token, Current: k.version(),
 		}
 	}
 	if k.current != nil && req.SourceRevision != nil {
 		if there := k.currentReceipt().SourceRevision; there != nil && *there > *req.SourceRevision {
 			return &publish.Error{
-				Code: publish.ErrOlderSource, Detail: "the current version was made from a newer source",
-				Key: k.key, Token: req.Grant.Token, Current: k.version(),
+				Code: publish.ErrOlderSource,
+				Key:  k.key, Token: req.Grant.Token, Current: k.version(),
 			}
 		}
 	}
@@ -80,13 +80,11 @@ func (g *generation) manifest(key publish.Key, req publish.PublishRequest) ([]pu
 	if req.Final {
 		incomplete.Failed, incomplete.Pending = g.incomplete()
 		if len(incomplete.Failed)+len(incomplete.Pending) > 0 {
-			incomplete.Detail = "upload these paths again, or delete them"
 			return nil, nil, incomplete
 		}
 	}
 	files := filesOf(g.counting())
 	if len(files) == 0 {
-		incomplete.Detail = "the generation has no complete file"
 		return nil, nil, incomplete
 	}
 	var primary *publish.File
@@ -96,12 +94,12 @@ func (g *generation) manifest(key publish.Key, req publish.PublishRequest) ([]pu
 		}
 	}
 	if req.Primary != "" && primary == nil {
-		incomplete.Detail, incomplete.Missing = "the primary file isn't in the set", []publish.Path{req.Primary}
+		incomplete.Missing = []publish.Path{req.Primary}
 		return nil, nil, incomplete
 	}
 	if digest := publish.ManifestDigest(files); !req.ManifestDigest.IsZero() && digest != req.ManifestDigest {
 		return nil, nil, &publish.Error{
-			Code: publish.ErrDigestMismatch, Detail: "the manifest is another one", Key: key, Token: g.token,
+			Code: publish.ErrDigestMismatch, Key: key, Token: g.token,
 			Promised: req.ManifestDigest.String(), Came: digest.String(),
 		}
 	}

@@ -15,7 +15,7 @@ func (p *Pointers) Pointer(ctx context.Context, key publish.Key) (publish.Pointe
 	return transact(ctx, p, "Pointer", key, func(time.Time) (publish.Pointer, error) {
 		k := p.keys[key]
 		if k == nil || k.current == nil {
-			return publish.Pointer{}, notFound(key, "nothing is published under this key")
+			return publish.Pointer{}, notFound(key)
 		}
 		return k.pointer(), nil
 	})
@@ -40,14 +40,14 @@ func (p *Pointers) CurrentFile(ctx context.Context, key publish.Key, path publis
 	return transact(ctx, p, "CurrentFile", key, func(time.Time) (publish.StoredFile, error) {
 		k := p.keys[key]
 		if k == nil || k.current == nil {
-			return publish.StoredFile{}, notFound(key, "nothing is published under this key")
+			return publish.StoredFile{}, notFound(key)
 		}
 		g, receipt := k.find(k.current.Token), k.currentReceipt()
 		if path == "" {
 			path = receipt.Primary
 		}
 		if path == "" {
-			missing := &publish.Error{Code: publish.ErrNotFound, Detail: "the set has no primary file; name one of its paths", Key: key, Token: g.token}
+			missing := &publish.Error{Code: publish.ErrNotFound, Key: key, Token: g.token}
 			rows, _ := page(g.last(), maxListedPaths)
 			for _, row := range rows {
 				missing.Paths = append(missing.Paths, row.Path)
@@ -104,18 +104,18 @@ func (g *generation) stored(row *uploadRow) publish.StoredFile {
 }
 
 func noFile(k *keyRow, g *generation, path publish.Path) error {
-	return &publish.Error{Code: publish.ErrNotFound, Detail: "the generation has no such file", Key: k.key, Path: path, Token: g.token}
+	return &publish.Error{Code: publish.ErrNotFound, Key: k.key, Path: path, Token: g.token}
 }
 
 // generation finds a generation, or refuses with not-found.
 func (p *Pointers) generation(key publish.Key, token publish.Token) (*keyRow, *generation, error) {
 	k := p.keys[key]
 	if k == nil {
-		return nil, nil, notFound(key, "this key was never granted")
+		return nil, nil, notFound(key)
 	}
 	g := k.find(token)
 	if g == nil {
-		return nil, nil, &publish.Error{Code: publish.ErrNotFound, Detail: "the key has no such generation", Key: key, Token: token}
+		return nil, nil, &publish.Error{Code: publish.ErrNotFound, Key: key, Token: token}
 	}
 	return k, g, nil
 }

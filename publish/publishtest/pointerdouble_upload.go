@@ -86,12 +86,12 @@ func (p *Pointers) CompleteUpload(ctx context.Context, upload publish.Upload, fi
 			return publish.UploadResult{}, err
 		}
 		if row == nil {
-			return publish.UploadResult{}, notFound(k.key, "there is no such upload")
+			return publish.UploadResult{}, notFound(k.key)
 		}
 		if row.state == uploadFailed {
 			return publish.UploadResult{}, &publish.Error{
-				Code: publish.ErrGenerationIncomplete, Detail: "this upload was marked failed",
-				Key: k.key, Token: g.token, Failed: []publish.Path{row.Path},
+				Code: publish.ErrGenerationIncomplete,
+				Key:  k.key, Token: g.token, Failed: []publish.Path{row.Path},
 			}
 		}
 		if row.state == uploadPending {
@@ -170,7 +170,7 @@ func (p *Pointers) DeleteFile(ctx context.Context, grant publish.Grant, path pub
 		}
 		if !known {
 			return struct{}{}, &publish.Error{
-				Code: publish.ErrNotFound, Detail: "the generation never had this path", Key: k.key, Path: path, Token: g.token,
+				Code: publish.ErrNotFound, Key: k.key, Path: path, Token: g.token,
 			}
 		}
 		return struct{}{}, nil

@@ -11,6 +11,7 @@ func historyTests() []pointerTest {
 		{name: "unknown", run: testHistoryUnknown},
 		{name: "shape", run: testHistoryShape},
 		{name: "pages", run: testHistoryPages},
+		{name: "bounded", run: testHistoryBounded},
 	}
 }
 
@@ -79,7 +80,7 @@ func testHistoryShape(s *suite) {
 		Receipts: oldest.Receipts, Rejections: oldest.Rejections,
 	})
 	s.same("a's receipts", []publish.Version{oldest.Receipts[0].Version(), oldest.Receipts[1].Version()},
-		[]publish.Version{{Token: a.Token, Revision: 1}, {Token: a.Token, Revision: 2}}) // As they were published.
+		[]publish.Version{{Token: a.Token, Revision: 2}, {Token: a.Token, Revision: 1}}) // Newest first.
 }
 
 func testHistoryPages(s *suite) {
@@ -107,4 +108,33 @@ func testHistoryPages(s *suite) {
 		}
 		s.same("what is left behind the last page", want, publish.Token(0))
 	}
+}
+
+// testHistoryBounded: a generation shows its newest 100 receipts and rejections, newest first.
+func testHistoryBounded(s *suite) {
+	const n = 103
+	a := s.acquire(s.key("k"), "a")
+	for i := range n {
+		s.upload(a, "f", fmt.Sprint(i))
+		s.publish(publish.PublishRequest{Grant: a})
+	}
+	s.output(s.takeOver(a.Key, "b"), "b")
+	for i := range n {
+		s.refused(s.changes(a, publish.Path(fmt.Sprint(i)))["delete"](), publish.Error{Code: publish.ErrStaleToken})
+	}
+	s.refused(s.changes(a, "1")["delete"](), publish.Error{Code: publish.ErrStaleToken, Repeat: 2}) // It is the newest again.
+
+	g := s.generation(a)
+	if len(g.Receipts) != 100 || len(g.Rejections) != 100 {
+		s.Fatalf("%d receipts and %d rejections are shown", len(g.Receipts), len(g.Rejections))
+	}
+	var revisions, wantRevisions []int64
+	var paths []publish.Path
+	wantPaths := []publish.Path{"1"}
+	for i := range g.Receipts {
+		revisions, wantRevisions = append(revisions, g.Receipts[i].Revision), append(wantRevisions, int64(n-i))
+		paths, wantPaths = append(paths, g.Rejections[i].Path), append(wantPaths, publish.Path(fmt.Sprint(n-1-i)))
+	}
+	s.same("revisions", revisions, wantRevisions)
+	s.same("rejected paths", paths, wantPaths[:len(paths)])
 }

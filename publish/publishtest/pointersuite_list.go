@@ -107,7 +107,6 @@ func testListAfter(s *suite) {
 		want                  []string
 	}{
 		{"/", "", "/a/bb", []string{"/a/c/d", "/a/c/e", "/a/f", "/b"}},
-		{"/", "", "/a/c/", []string{"/a/f", "/b"}},
 		{"/", "/", "/a/", []string{"/b"}},
 		{"/", "/", "/a", []string{"/a/", "/b"}},
 		{"/a/", "/", "/a/c/", []string{"/a/f"}},
