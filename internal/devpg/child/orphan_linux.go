@@ -1,0 +1,5 @@
+package child
+
+import "syscall"
+
+func setOrphanSignal(attr *syscall.SysProcAttr, sig syscall.Signal) { attr.Pdeathsig = sig }
