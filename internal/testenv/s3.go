@@ -1,0 +1,217 @@
+//go:build unix
+
+package testenv
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/minio/minio-go/v7"
+	"github.com/minio/minio-go/v7/pkg/credentials"
+	"golang.org/x/sys/unix"
+
+	"github.com/pawlhq/pawl/internal/devpg/child"
+)
+
+// S3 says how to reach one bucket of an S3 server.
+type S3 struct {
+	Endpoint  string // a URL such as http://127.0.0.1:7070
+	AccessKey string
+	SecretKey string
+	Bucket    string
+	Region    string
+}
+
+var s3Server shared[S3]
+
+// S3Bucket returns a bucket of its own for this test, on a real S3 server that is started once a test process.
+func S3Bucket(t testing.TB) S3 {
+	t.Helper()
+	return s3Server.get(t, startVersityGW).withBucket(t)
+}
+
+func startVersityGW() (S3, error) {
+	binary, err := findVersityGW()
+	if err != nil {
+		return S3{}, err
+	}
+	dir, remove, err := dirWithAttributes()
+	if err != nil {
+		return S3{}, err
+	}
+	// Another process can take the free port between the probe and the start: then try once more.
+	for attempt := 0; ; attempt++ {
+		server, stop, err := tryVersityGW(binary, dir)
+		if err == nil {
+			atEnd(func() error {
+				stop()
+				return remove()
+			})
+			return server, nil
+		}
+		if attempt == 4 {
+			return S3{}, errors.Join(err, remove())
+		}
+	}
+}
+
+func tryVersityGW(binary, dir string) (_ S3, stop func(), err error) {
+	probe, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return S3{}, nil, err
+	}
+	address := probe.Addr().String()
+	if err := probe.Close(); err != nil {
+		return S3{}, nil, err
+	}
+	s := S3{Endpoint: "http://" + address, AccessKey: "pawl-test", SecretKey: rand.Text(), Region: "us-east-1"}
+	var output lockedBuffer
+	cmd := exec.Command(binary, "--port", address, "--region", s.Region, "--quiet", "posix", dir)
+	cmd.Env = append(os.Environ(), "ROOT_ACCESS_KEY="+s.AccessKey, "ROOT_SECRET_KEY="+s.SecretKey)
+	cmd.Stdout, cmd.Stderr = &output, &output
+	server, err := child.Start(cmd, syscall.SIGKILL)
+	if err != nil {
+		return S3{}, nil, fmt.Errorf("start versitygw: %w", err)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), setupTimeout)
+	defer cancel()
+	if err := s.awaitAnswer(ctx, server.Done()); err != nil {
+		server.Stop(ctx, time.Second)
+		return S3{}, nil, fmt.Errorf("start versitygw: %w\n%s", err, output.String())
+	}
+	return s, func() { server.Stop(context.Background(), 2*time.Second, syscall.SIGTERM) }, nil
+}
+
+// awaitAnswer waits until the server lists its buckets to us. So a stranger on the same port doesn't pass for it.
+func (s S3) awaitAnswer(ctx context.Context, ended <-chan struct{}) error {
+	return s.withClient(func(client *minio.Client) error {
+		for {
+			attempt, cancel := context.WithTimeout(ctx, time.Second)
+			_, err := client.ListBuckets(attempt)
+			cancel()
+			if err == nil {
+				return nil
+			}
+			select {
+			case <-ended:
+				return errors.New("it ended at once")
+			case <-ctx.Done():
+				return fmt.Errorf("no answer: %w: %w", ctx.Err(), err)
+			case <-time.After(10 * time.Millisecond):
+			}
+		}
+	})
+}
+
+// withBucket makes a bucket for t. It goes with the server's folder.
+func (s S3) withBucket(t testing.TB) S3 {
+	t.Helper()
+	s.Bucket = "t-" + strings.ToLower(rand.Text()[:20])
+	err := s.withClient(func(client *minio.Client) error {
+		return client.MakeBucket(t.Context(), s.Bucket, minio.MakeBucketOptions{Region: s.Region})
+	})
+	if err != nil {
+		t.Fatalf("make bucket: %v", err)
+	}
+	return s
+}
+
+func (s S3) withClient(do func(*minio.Client) error) error {
+	transport := &http.Transport{}
+	defer transport.CloseIdleConnections()
+	client, err := minio.New(strings.TrimPrefix(s.Endpoint, "http://"), &minio.Options{
+		Creds:      credentials.NewStaticV4(s.AccessKey, s.SecretKey, ""),
+		Region:     s.Region,
+		Transport:  transport,
+		MaxRetries: 1,
+	})
+	if err != nil {
+		return err
+	}
+	return do(client)
+}
+
+// findVersityGW looks for the server where the environment says and where `make tools` puts it.
+func findVersityGW() (string, error) {
+	if path := os.Getenv("PAWL_TEST_VERSITYGW"); path != "" {
+		return path, nil
+	}
+	root, err := moduleRoot()
+	if err != nil {
+		return "", err
+	}
+	path := filepath.Join(root, ".tools", "bin", "versitygw")
+	if _, err := os.Stat(path); err != nil {
+		return "", fmt.Errorf("no S3 server for tests: run `make tools`, or set PAWL_TEST_VERSITYGW: %w", err)
+	}
+	return path, nil
+}
+
+func moduleRoot() (string, error) {
+	dir, err := os.Getwd()
+	if err != nil {
+		return "", err
+	}
+	for ; ; dir = filepath.Dir(dir) {
+		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
+			return dir, nil
+		}
+		if dir == filepath.Dir(dir) {
+			return "", errors.New("no go.mod above the working folder")
+		}
+	}
+}
+
+// dirWithAttributes makes a folder where files can have extended attributes, in which versitygw keeps metadata. A
+// folder for temporary files that lies in memory may lack them.
+func dirWithAttributes() (dir string, remove func() error, err error) {
+	parents := []string{os.TempDir(), "/var/tmp"}
+	if cache, err := os.UserCacheDir(); err == nil {
+		parents = append(parents, cache)
+	}
+	for _, parent := range parents {
+		dir, err := os.MkdirTemp(parent, tempPrefix+"s3-")
+		if err != nil {
+			continue
+		}
+		if unix.Setxattr(dir, "user.pawl", []byte("1"), 0) == nil {
+			remove, err := holdTemp(dir)
+			return dir, remove, err
+		}
+		if err := os.Remove(dir); err != nil {
+			return "", nil, err
+		}
+	}
+	return "", nil, fmt.Errorf("none of %s has extended attributes: set TMPDIR to a folder that has them",
+		strings.Join(parents, ", "))
+}
+
+// lockedBuffer keeps what a child prints.
+type lockedBuffer struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (b *lockedBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.Write(p)
+}
+
+func (b *lockedBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.String()
+}
