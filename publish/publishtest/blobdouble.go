@@ -1,0 +1,208 @@
+package publishtest
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"io/fs"
+	"iter"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/pawlhq/pawl/publish"
+)
+
+// Blobs is a publish.BlobStore in memory: a double for tests that don't need real bytes on a disk or a server.
+// It panics when it is called with a name that the domain should never make. TestBlobStore holds it to the same rules
+// as the real stores.
+type Blobs struct {
+	// Faults make calls fail, before or after they were carried out. Operations are named as the methods; "Read" is
+	// each read from what Open returned. An applied fault of List lets all objects come before the error.
+	Faults Faults
+
+	mu      sync.Mutex
+	objects map[publish.ObjectName][]byte
+}
+
+var _ publish.BlobStore = (*Blobs)(nil)
+
+// NewBlobs makes an empty store.
+func NewBlobs() *Blobs { return &Blobs{objects: map[publish.ObjectName][]byte{}} }
+
+// Names returns the names of all objects, sorted.
+func (b *Blobs) Names() []publish.ObjectName {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return slices.Sorted(maps.Keys(b.objects))
+}
+
+// Object returns a copy of an object's bytes, and whether there is one of that name.
+func (b *Blobs) Object(name publish.ObjectName) ([]byte, bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	data, found := b.objects[name]
+	return bytes.Clone(data), found
+}
+
+// Put keeps the body in memory.
+func (b *Blobs) Put(ctx context.Context, name publish.ObjectName, body io.Reader, size int64, _ string) error {
+	assertObjectName(name)
+	return b.Faults.Do(ctx, "Put", func() error {
+		data, err := readBody(ctx, body, size)
+		if err != nil {
+			return fmt.Errorf("putting %s: %w", name, err)
+		}
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		if _, taken := b.objects[name]; taken {
+			return fmt.Errorf("putting %s: %w", name, publish.ErrObjectExists)
+		}
+		b.objects[name] = data
+		return nil
+	})
+}
+
+// readBody reads all of a body that should have size bytes.
+func readBody(ctx context.Context, body io.Reader, size int64) ([]byte, error) {
+	var data bytes.Buffer
+	chunk := make([]byte, 32<<10)
+	for {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		n, err := body.Read(chunk)
+		data.Write(chunk[:n])
+		switch {
+		case size >= 0 && int64(data.Len()) > size:
+			return nil, &publish.Error{Code: publish.ErrLengthMismatch, Detail: "the body is longer than it was declared"}
+		case err == io.EOF && int64(data.Len()) < size: //nolint:errorlint // io.Reader returns it bare.
+			return nil, io.ErrUnexpectedEOF
+		case err == io.EOF: //nolint:errorlint // io.Reader returns it bare.
+			return data.Bytes(), nil
+		case err != nil:
+			return nil, err
+		}
+	}
+}
+
+// Open returns a reader of the bytes as they are now.
+func (b *Blobs) Open(ctx context.Context, name publish.ObjectName, offset, length int64) (io.ReadCloser, error) {
+	assertObjectName(name)
+	var reader io.ReadCloser
+	err := b.Faults.Do(ctx, "Open", func() error {
+		b.mu.Lock()
+		data, found := b.objects[name]
+		b.mu.Unlock()
+		size := int64(len(data))
+		switch {
+		case !found:
+			return fmt.Errorf("opening %s: %w", name, publish.ErrObjectNotFound)
+		case offset < 0 || length < -1:
+			return fmt.Errorf("opening %s: no such range: offset %d, length %d", name, offset, length)
+		case offset > size || length > size-offset:
+			return fmt.Errorf("opening %s: it has only %d bytes: %w", name, size, io.ErrUnexpectedEOF)
+		case length < 0:
+			length = size - offset
+		}
+		reader = &blobReader{ctx: ctx, faults: &b.Faults, from: bytes.NewReader(data[offset : offset+length])}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return reader, nil
+}
+
+// blobReader reads an object; each read may have a fault.
+type blobReader struct {
+	ctx    context.Context // of the Open call, which bounds the reading
+	faults *Faults
+	from   io.Reader
+}
+
+func (r *blobReader) Read(p []byte) (n int, err error) {
+	faultErr := r.faults.Do(r.ctx, "Read", func() error {
+		n, err = r.from.Read(p)
+		return nil
+	})
+	if faultErr != nil {
+		return 0, faultErr
+	}
+	return n, err
+}
+
+func (r *blobReader) Close() error { return nil }
+
+// Stat returns the object's size.
+func (b *Blobs) Stat(ctx context.Context, name publish.ObjectName) (publish.ObjectInfo, error) {
+	assertObjectName(name)
+	var info publish.ObjectInfo
+	err := b.Faults.Do(ctx, "Stat", func() error {
+		data, found := b.Object(name)
+		if !found {
+			return fmt.Errorf("looking at %s: %w", name, publish.ErrObjectNotFound)
+		}
+		info = publish.ObjectInfo{Name: name, Size: int64(len(data))}
+		return nil
+	})
+	if err != nil {
+		return publish.ObjectInfo{}, err
+	}
+	return info, nil
+}
+
+// Delete removes the object.
+func (b *Blobs) Delete(ctx context.Context, name publish.ObjectName) error {
+	assertObjectName(name)
+	return b.Faults.Do(ctx, "Delete", func() error {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		if _, found := b.objects[name]; !found {
+			return fmt.Errorf("deleting %s: %w", name, publish.ErrObjectNotFound)
+		}
+		delete(b.objects, name)
+		return nil
+	})
+}
+
+// List yields the objects as they are when it is ranged over.
+func (b *Blobs) List(ctx context.Context, prefix string) iter.Seq2[publish.ObjectInfo, error] {
+	return func(yield func(publish.ObjectInfo, error) bool) {
+		stopped := false
+		err := b.Faults.Do(ctx, "List", func() error {
+			for _, name := range b.Names() {
+				data, found := b.Object(name)
+				if !found || !strings.HasPrefix(string(name), prefix) {
+					continue
+				}
+				if err := ctx.Err(); err != nil {
+					return err
+				}
+				if stopped = !yield(publish.ObjectInfo{Name: name, Size: int64(len(data))}, nil); stopped {
+					return nil
+				}
+			}
+			return nil
+		})
+		if err != nil && !stopped {
+			yield(publish.ObjectInfo{}, err)
+		}
+	}
+}
+
+// Check reports that the store can serve requests, unless a fault says otherwise.
+func (b *Blobs) Check(ctx context.Context) error {
+	return b.Faults.Do(ctx, "Check", func() error { return nil })
+}
+
+// assertObjectName panics when name isn't <key>/-/<token>/<upload>/<path>, with nothing in it that a store could take for
+// another name: a fault of the caller.
+func assertObjectName(name publish.ObjectName) {
+	key, rest, found := strings.Cut(string(name), "/-/")
+	if !fs.ValidPath(string(name)) || !found || key == "-" || strings.HasPrefix(key, "-/") || strings.Count(rest, "/") < 2 {
+		panic(fmt.Sprintf("publishtest: %q is no object's name", name))
+	}
+}
