@@ -172,6 +172,7 @@ CREATE TABLE pawl.rejections (
     CONSTRAINT rejections_repeat CHECK (repeat >= 1)
 );
 
+CREATE INDEX rejections_newest ON pawl.rejections (key_id, token, last_at);
 CREATE INDEX rejections_lost ON pawl.rejections (key_id, token) WHERE lost;
 
 -- Policies by key prefix on segment borders; the longest that matches wins. A prefix has no trailing slash.

@@ -233,6 +233,29 @@ BEGIN
 END $$;
 -- +goose StatementEnd
 
+-- fail_upload marks a pending upload as failed. It asks no fence: what is stale is marked all the same.
+-- +goose StatementBegin
+CREATE FUNCTION pawl.fail_upload(p_key text, p_token bigint, p_lease bytea, p_path text, p_upload_no bigint, p_why text)
+RETURNS jsonb LANGUAGE plpgsql AS $$
+DECLARE
+    s       record;
+    k       pawl.keys;
+    g       pawl.generations;
+    refusal jsonb;
+BEGIN
+    SELECT * INTO s FROM pawl.share(p_key, p_token);
+    k := s.k;
+    g := s.g;
+    refusal := pawl.check_grant(k, g, p_key, p_token, p_lease, 'upload', p_path);
+    IF refusal IS NOT NULL THEN
+        RETURN refusal;
+    END IF;
+    UPDATE pawl.files SET state = 'failed', failure = p_why, ended_at = clock_timestamp()
+    WHERE key_id = k.id AND token = p_token AND path = p_path AND upload_no = p_upload_no AND state = 'pending';
+    RETURN '{}';
+END $$;
+-- +goose StatementEnd
+
 -- delete_file drops a path from an open generation. It is later than every upload that has started.
 -- +goose StatementBegin
 CREATE FUNCTION pawl.delete_file(p_key text, p_token bigint, p_lease bytea, p_path text) RETURNS jsonb
@@ -261,5 +284,5 @@ END $$;
 -- +goose StatementEnd
 
 -- +goose Down
-DROP FUNCTION pawl.delete_file, pawl.complete_upload, pawl.lock_path, pawl.end_files, pawl.begin_upload, pawl.file_json,
+DROP FUNCTION pawl.delete_file, pawl.fail_upload, pawl.complete_upload, pawl.lock_path, pawl.end_files, pawl.begin_upload, pawl.file_json,
     pawl.share, pawl.check_fence, pawl.check_grant, pawl.reject, pawl.fence_mode;

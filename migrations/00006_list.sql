@@ -92,7 +92,8 @@ CREATE FUNCTION pawl.generation_json(k pawl.keys, g pawl.generations) RETURNS js
             FROM (SELECT * FROM pawl.receipts WHERE key_id = (g).key_id AND token = (g).token
                 ORDER BY revision DESC LIMIT 100) r), '[]'),
         'rejections', coalesce((SELECT jsonb_agg(pawl.rejection_json(r, (g).holder) ORDER BY (r).last_at DESC)
-            FROM (SELECT * FROM pawl.rejections WHERE key_id = (g).key_id AND token = (g).token LIMIT 100) r), '[]'))
+            FROM (SELECT * FROM pawl.rejections WHERE key_id = (g).key_id AND token = (g).token
+                ORDER BY last_at DESC LIMIT 100) r), '[]'))
 $$;
 -- +goose StatementEnd
 

@@ -37,16 +37,13 @@ func (s *Store) CompleteUpload(ctx context.Context, upload publish.Upload, file 
 	return *answer.Upload, nil
 }
 
-const failUploadSQL = `
-UPDATE pawl.files SET state = 'failed', failure = $5, ended_at = clock_timestamp()
-WHERE key_id = (SELECT id FROM pawl.keys WHERE name = $1) AND token = $2 AND path = $3 AND upload_no = $4 AND state = 'pending'`
+const failUploadSQL = `SELECT pawl.fail_upload($1, $2, $3, $4, $5, $6)`
 
-// FailUpload marks a pending upload as failed. It is one statement on one row, and repeating it is harmless.
+// FailUpload marks a pending upload as failed.
 func (s *Store) FailUpload(ctx context.Context, upload publish.Upload, why string) error {
-	ctx, cancel := context.WithTimeout(ctx, s.timeout)
-	defer cancel()
-	_, err := s.pool.Exec(ctx, failUploadSQL, string(upload.Grant.Key), int64(upload.Grant.Token), string(upload.Path), upload.Number, why)
-	return translate(err, true)
+	_, err := s.change(ctx, failUploadSQL, string(upload.Grant.Key), int64(upload.Grant.Token), secret(upload.Grant.LeaseID),
+		string(upload.Path), upload.Number, why)
+	return err
 }
 
 const deleteFileSQL = `SELECT pawl.delete_file($1, $2, $3, $4)`

@@ -1,0 +1,57 @@
+package pointer_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/pawlhq/pawl/internal/testenv"
+	"github.com/pawlhq/pawl/publish"
+	"github.com/pawlhq/pawl/publish/publishtest"
+)
+
+func TestStoreOnPostgres(t *testing.T) {
+	t.Parallel()
+	publishtest.TestPointerStore(t, func(t *testing.T) publishtest.PointerHarness {
+		return harness(t, testenv.Postgres(t))
+	})
+}
+
+func TestStoreOnPostgresInDocker(t *testing.T) {
+	t.Parallel()
+	publishtest.TestPointerStore(t, func(t *testing.T) publishtest.PointerHarness {
+		return harness(t, testenv.DockerPostgres(t))
+	})
+}
+
+// harness moves time and policies by SQL, where the suite asks for it.
+func harness(t *testing.T, dsn string) publishtest.PointerHarness {
+	t.Helper()
+	store := openStore(t, dsn)
+	return publishtest.PointerHarness{
+		Store: store,
+		Expire: func(t *testing.T, key publish.Key) {
+			t.Helper()
+			exec1(t, dsn, `UPDATE pawl.keys SET lease_expires_at = clock_timestamp() - interval '1 ms'
+				WHERE name = $1 AND lease_expires_at IS NOT NULL`, string(key))
+		},
+		SetFenceMode: func(t *testing.T, prefix string, mode publish.FenceMode) {
+			t.Helper()
+			if err := store.SetFenceMode(context.Background(), prefix, mode); err != nil {
+				t.Fatal(err)
+			}
+		},
+		RaiseEpoch: func(t *testing.T) {
+			t.Helper()
+			exec1(t, dsn, `UPDATE pawl.epochs SET lineage = 'of another server' WHERE epoch = (SELECT max(epoch) FROM pawl.epochs)`)
+		},
+		SetCounter: func(t *testing.T, key publish.Key, counter publish.Token) {
+			t.Helper()
+			exec1(t, dsn, `UPDATE pawl.keys SET counter = $2 WHERE name = $1`, string(key), int64(counter))
+		},
+		Condemn: func(t *testing.T, key publish.Key, token publish.Token) {
+			t.Helper()
+			exec1(t, dsn, `UPDATE pawl.generations SET state = 'condemned'
+				WHERE key_id = (SELECT id FROM pawl.keys WHERE name = $1) AND token = $2`, string(key), int64(token))
+		},
+	}
+}
