@@ -1,0 +1,113 @@
+package web
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/labstack/echo/v4"
+)
+
+// How much of a refused body is still read, and how long, so that its client gets to read the answer: many clients
+// look for it only after they have sent everything, and lose it when the connection is reset under them.
+const (
+	lingerBytes = 64 << 20
+	lingerTime  = 5 * time.Second
+)
+
+// body is a request's body. It ends a client that stands still, and it ends the connection of a body that was left
+// unread. It is safe to be read by a goroutine that the handler has left behind.
+type body struct {
+	io.ReadCloser
+	connection *http.ResponseController
+	idle       time.Duration
+	expecting  bool // the client waits for "100 Continue" before it sends
+
+	mu     sync.Mutex
+	begun  bool
+	ended  bool  // all of it was read
+	closed bool  // the request is answered
+	err    error // the fault that ended it early
+}
+
+// limitBody puts a body in front of a request's own, and settles what is left of it after the answer.
+func (h *Handler) limitBody(next echo.HandlerFunc) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		r := c.Request()
+		if r.Body == nil || r.Body == http.NoBody || r.ContentLength == 0 {
+			return next(c)
+		}
+		b := &body{ReadCloser: r.Body, connection: http.NewResponseController(c.Response().Writer), idle: h.idle,
+			expecting: r.Header.Get("Expect") != ""}
+		r.Body = b
+		c.Response().Before(func() { b.beforeAnswer(c.Response().Header()) })
+		err := next(c)
+		if err != nil {
+			c.Error(err)
+		}
+		b.settle()
+		return nil
+	}
+}
+
+// Read passes bytes on and allows each call idle time, but no time in all. At the end the deadline goes, so that it can't
+// strike while the connection is watched for a client that leaves.
+func (b *body) Read(p []byte) (int, error) {
+	if !b.arm() {
+		return 0, http.ErrBodyReadAfterClose
+	}
+	n, err := b.ReadCloser.Read(p)
+	if err != nil {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		if errors.Is(err, io.EOF) {
+			b.ended = true
+		} else {
+			b.err = err
+		}
+		if !b.closed {
+			_ = b.connection.SetReadDeadline(time.Time{}) // unsupported only off the network, in tests
+		}
+	}
+	return n, err
+}
+
+func (b *body) arm() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.closed {
+		return false
+	}
+	b.begun = true
+	_ = b.connection.SetReadDeadline(time.Now().Add(b.idle)) // unsupported only off the network, in tests
+	return true
+}
+
+// beforeAnswer runs before the head of the answer is written. net/http would first read a part of what is left of
+// the body, for as long as a slow client likes; here the answer goes out at once and the connection ends with it.
+func (b *body) beforeAnswer(header http.Header) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !b.ended {
+		header.Set("Connection", "close")
+		_ = b.connection.EnableFullDuplex() // HTTP/2 has it by nature
+	}
+}
+
+// settle takes the body from the handler. What is left of it is read and dropped within limits, unless it broke, or its client
+// was never told to send it; after that the deadline lets net/http close the connection at once.
+func (b *body) settle() {
+	b.mu.Lock()
+	b.closed = true
+	ended, drop := b.ended, b.err == nil && (b.begun || !b.expecting)
+	b.mu.Unlock()
+	if ended {
+		return
+	}
+	if drop && b.connection.Flush() == nil && b.connection.SetReadDeadline(time.Now().Add(lingerTime)) == nil {
+		_, _ = io.CopyN(io.Discard, b.ReadCloser, lingerBytes) // an error means that nobody is left to read the answer
+	}
+	_ = b.connection.SetReadDeadline(time.Now())
+}

@@ -1,0 +1,84 @@
+package web
+
+import (
+	"math"
+	"net/http"
+	"time"
+
+	"github.com/pawlhq/pawl/publish"
+)
+
+// defaultTTL is the time of a lease whose request names none.
+const defaultTTL = 30 * time.Second
+
+// acquire grants the key.
+func (h *Handler) acquire(c *call) error {
+	if _, err := c.query(); err != nil {
+		return err
+	}
+	req := publish.AcquireRequest{Key: c.key, TTL: defaultTTL}
+	err := readJSON(c, members{"holder": &req.Holder, "ttl": &req.TTL, "wait": &req.Wait, "labels": &req.Labels, "lease_id": &req.LeaseID})
+	if err != nil {
+		return err
+	}
+	lease, err := h.service.Acquire(c.Request().Context(), req)
+	if err != nil {
+		return err
+	}
+	return respond(c, http.StatusCreated, lease)
+}
+
+// showLease tells who holds the key. It never tells the lease id, whatever the store gave.
+func (h *Handler) showLease(c *call) error {
+	if _, err := c.query(); err != nil {
+		return err
+	}
+	lease, err := h.service.Lease(c.Request().Context(), c.key)
+	if err != nil {
+		return err
+	}
+	lease.LeaseID = publish.LeaseID{}
+	return respond(c, http.StatusOK, lease)
+}
+
+// renew extends the lease.
+func (h *Handler) renew(c *call) error {
+	grant, err := c.grant()
+	if err != nil {
+		return err
+	}
+	if _, err := c.query(); err != nil {
+		return err
+	}
+	const absent = time.Duration(math.MinInt64)
+	ttl := absent
+	if err := readJSON(c, members{"ttl": &ttl}); err != nil {
+		return err
+	}
+	switch ttl {
+	case absent:
+		ttl = 0 // keeps the lease's own
+	case 0:
+		return publish.InvalidField(publish.ErrInvalidRequest, "/ttl", "must not be 0s; leave it out to keep the lease's own")
+	}
+	lease, err := h.service.Renew(c.Request().Context(), grant.Key, grant.LeaseID, ttl)
+	if err != nil {
+		return err
+	}
+	return respond(c, http.StatusOK, lease)
+}
+
+// release gives the lease back. Repeating it is no error.
+func (h *Handler) release(c *call) error {
+	grant, err := c.grant()
+	if err != nil {
+		return err
+	}
+	if _, err := c.query(); err != nil {
+		return err
+	}
+	if err := h.service.Release(c.Request().Context(), grant.Key, grant.LeaseID); err != nil {
+		return err
+	}
+	return c.NoContent(http.StatusNoContent)
+}

@@ -1,0 +1,68 @@
+package web
+
+import (
+	"fmt"
+	"net/url"
+	"strings"
+
+	"github.com/pawlhq/pawl/publish"
+)
+
+// links makes every URL that Pawl gives out. They are absolute paths on the host that the client asked, so they hold behind any proxy.
+type links struct{ base string }
+
+// key is the address of a key's current pointer.
+func (l links) key(key publish.Key) string { return l.base + keysRoot + "/" + escapeName(string(key)) }
+
+// current is the address that redirects to the current primary file.
+func (l links) current(key publish.Key) string { return l.key(key) + "/-/current" }
+
+// files is the address of the list of a generation's files.
+func (l links) files(key publish.Key, token publish.Token) string {
+	return fmt.Sprintf("%s/-/generations/%d/files", l.key(key), token)
+}
+
+// file is the permanent address of a file; "" when there is no path.
+func (l links) file(key publish.Key, token publish.Token, path publish.Path) string {
+	if path == "" {
+		return ""
+	}
+	return l.files(key, token) + "/" + escapeName(string(path))
+}
+
+// problem is the address of the page about a kind of error.
+func (l links) problem(code publish.Code) string { return l.base + "/problems/" + string(code) }
+
+// page is the address of a page of pointers.
+func (l links) page(prefix, after string) string {
+	query := url.Values{}
+	if prefix != "" {
+		query.Set("prefix", prefix)
+	}
+	if after != "" {
+		query.Set("after", after)
+	}
+	if len(query) == 0 {
+		return l.base + "/"
+	}
+	return l.base + "/?" + query.Encode()
+}
+
+// escapeName percent-encodes a key or a path for a URL: all but "/" and RFC 3986's unreserved characters. That is more
+// than url.PathEscape does: "+", "&" and ";" mean something to some tools even in a path.
+func escapeName(name string) string {
+	const hex = "0123456789ABCDEF"
+	var b strings.Builder
+	for i := range len(name) {
+		c := name[i]
+		switch {
+		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9', strings.IndexByte("-._~/", c) >= 0:
+			b.WriteByte(c)
+		default:
+			b.WriteByte('%')
+			b.WriteByte(hex[c>>4])
+			b.WriteByte(hex[c&15])
+		}
+	}
+	return b.String()
+}

@@ -1,0 +1,103 @@
+package web
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/labstack/echo/v4"
+
+	"github.com/pawlhq/pawl/publish"
+)
+
+// problem is a problem document of RFC 9457. The facts of the refusal stand beside its own members.
+type problem struct {
+	Type   string `json:"type"`
+	Title  string `json:"title"`
+	Status int    `json:"status"`
+	*publish.Error
+	Retryable bool   `json:"retryable"`
+	RequestID string `json:"request_id"`
+}
+
+// writeError is the one place that answers with an error. The user sees a message, the log the cause.
+func (h *Handler) writeError(err error, c echo.Context) {
+	refusal := refusalOf(err)
+	kind := refusal.Code.Kind()
+	header := c.Response().Header()
+	id := header.Get(echo.HeaderXRequestID)
+	h.logFailure(c, kind.Status, id, err)
+	if c.Response().Committed {
+		// The answer has begun, with a status and a length that are wrong now: only a broken connection can say so.
+		panic(http.ErrAbortHandler)
+	}
+	if kind.Status == http.StatusInternalServerError {
+		refusal = &publish.Error{Code: refusal.Code, Detail: "the server failed; its log has the cause under this request_id"}
+	}
+	if kind.Status == http.StatusMethodNotAllowed {
+		if allow, ok := c.Get(echo.ContextKeyHeaderAllow).(string); ok {
+			header.Set(echo.HeaderAllow, allow)
+		}
+	}
+	if kind.Status == http.StatusLocked || kind.Status == http.StatusServiceUnavailable {
+		wait := time.Duration(refusal.RetryAfterMillis) * time.Millisecond
+		header.Set(echo.HeaderRetryAfter, strconv.FormatInt(max(1, int64((wait+time.Second-1)/time.Second)), 10))
+	}
+	header.Set(echo.HeaderCacheControl, "no-store")
+	header.Set(echo.HeaderContentSecurityPolicy, apiPolicy)
+	answer := problem{Type: h.links.problem(refusal.Code), Title: kind.Title, Status: kind.Status, Error: refusal,
+		Retryable: kind.Retryable, RequestID: id}
+	if err := respondAs(c, kind.Status, "application/problem+json", answer); err != nil {
+		h.log.DebugContext(c.Request().Context(), "answer_not_delivered", "request_id", id, "error", err)
+	}
+}
+
+// logFailure logs the cause of what isn't the client's doing.
+func (h *Handler) logFailure(c echo.Context, status int, id string, err error) {
+	ctx := c.Request().Context()
+	switch {
+	case status == http.StatusServiceUnavailable && ctx.Err() != nil:
+		// The client left; nothing failed.
+	case status == http.StatusServiceUnavailable:
+		h.log.WarnContext(ctx, "request_unavailable", "route", c.Path(), "request_id", id, "error", err)
+	case status >= http.StatusInternalServerError:
+		h.log.ErrorContext(ctx, "request_failed", "route", c.Path(), "request_id", id, "error", err)
+	}
+}
+
+// refusalOf finds the kind and the facts of an error.
+func refusalOf(err error) *publish.Error {
+	var refusal *publish.Error
+	var code publish.Code
+	var routing *echo.HTTPError
+	switch {
+	case errors.As(err, &refusal):
+		return refusal
+	case errors.As(err, &code):
+		return &publish.Error{Code: code}
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		return &publish.Error{Code: publish.ErrUnavailable, Detail: "the request was ended before its answer; repeat it"}
+	case errors.As(err, &routing):
+		return refusalOfEcho(routing)
+	default:
+		return &publish.Error{Code: publish.ErrInternal}
+	}
+}
+
+// refusalOfEcho translates the errors of echo's own, which come from its routing alone.
+func refusalOfEcho(err *echo.HTTPError) *publish.Error {
+	switch err.Code {
+	case http.StatusNotFound:
+		return &publish.Error{Code: publish.ErrNotFound, Detail: "there is no such route"}
+	case http.StatusMethodNotAllowed:
+		return &publish.Error{Code: publish.ErrMethodNotAllowed, Detail: "the route has other methods; see Allow"}
+	case http.StatusRequestEntityTooLarge:
+		return &publish.Error{Code: publish.ErrTooLarge}
+	}
+	if err.Code < http.StatusInternalServerError {
+		return &publish.Error{Code: publish.ErrInvalidRequest}
+	}
+	return &publish.Error{Code: publish.ErrInternal}
+}

@@ -1,0 +1,46 @@
+package web
+
+import (
+	"net/http"
+
+	"github.com/pawlhq/pawl/publish"
+)
+
+// publish flips the key's pointer to the generation.
+func (h *Handler) publish(c *call) error {
+	grant, err := c.grant()
+	if err != nil {
+		return err
+	}
+	if _, err := c.query(); err != nil {
+		return err
+	}
+	req := publish.PublishRequest{Grant: grant, Final: true}
+	if req.IfMatch, req.IfNoneMatch, err = preconditions(c.Request().Header); err != nil {
+		return err
+	}
+	var primary *string
+	err = readJSON(c, members{"final": &req.Final, "primary": &primary, "source_revision": &req.SourceRevision,
+		"metadata": &req.Metadata, "manifest_digest": &req.ManifestDigest, "release": &req.Release,
+		"expect": unsupported{}, "reuse_from": unsupported{}, "allow_empty": unsupported{}})
+	if err != nil {
+		return err
+	}
+	if primary != nil {
+		if req.Primary, err = parsePath(*primary); err != nil {
+			return pointAt("/primary", err)
+		}
+	}
+	receipt, err := h.service.Publish(c.Request().Context(), req)
+	if err != nil {
+		return err
+	}
+	setSuperseded(c, receipt.SupersededBy)
+	h.addReceiptURL(&receipt)
+	return respond(c, http.StatusOK, receipt)
+}
+
+// addReceiptURL gives a receipt the permanent address of its primary file.
+func (h *Handler) addReceiptURL(receipt *publish.Receipt) {
+	receipt.URL = h.links.file(receipt.Key, receipt.Token, receipt.Primary)
+}

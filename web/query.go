@@ -1,0 +1,63 @@
+package web
+
+import (
+	"net/url"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/pawlhq/pawl/publish"
+)
+
+// query reads the query parameters that a route has. Others, repeated ones and broken encodings are refused: a
+// misspelt parameter would otherwise be a wish silently not granted.
+func (c *call) query(names ...string) (url.Values, error) {
+	values, err := url.ParseQuery(c.Request().URL.RawQuery)
+	if err != nil {
+		return nil, publish.InvalidField(publish.ErrInvalidRequest, "query", "is not well-formed; percent-encode its values, & and ; too")
+	}
+	for name, all := range values {
+		if !slices.Contains(names, name) {
+			return nil, publish.InvalidField(publish.ErrInvalidRequest, "query", "has a parameter that this route doesn't know: "+strconv.QuoteToASCII(shorten(name)))
+		}
+		if len(all) > 1 {
+			return nil, publish.InvalidField(publish.ErrInvalidRequest, name, "stands twice; send it once")
+		}
+	}
+	return values, nil
+}
+
+// shorten bounds a text of the client's that an error repeats.
+func shorten(text string) string {
+	const most = 40
+	if len(text) > most {
+		return text[:most] + "..."
+	}
+	return text
+}
+
+// limitOf reads the limit of a page; 0 means that the query has none.
+func limitOf(query url.Values) (int, error) {
+	text := query.Get("limit")
+	if text == "" {
+		return 0, nil
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 1 {
+		return 0, publish.InvalidField(publish.ErrInvalidRequest, "limit", "must be an integer from 1 to "+strconv.Itoa(publish.MaxPageSize))
+	}
+	return n, nil
+}
+
+// waitOf reads a duration such as "55s"; 0 means that the query has none.
+func waitOf(query url.Values) (time.Duration, error) {
+	text := query.Get("wait")
+	if text == "" {
+		return 0, nil
+	}
+	wait, err := time.ParseDuration(text)
+	if err != nil {
+		return 0, publish.InvalidField(publish.ErrInvalidRequest, "wait", `must be a duration such as "55s"`)
+	}
+	return wait, nil
+}

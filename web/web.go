@@ -1,0 +1,118 @@
+// Package web serves Pawl over HTTP: the REST API, the page of current pointers, and what operators watch.
+//
+// A handler parses its request, calls one method of publish.Service and answers. It returns its error; one place
+// (problem.go) writes every error. The files read as the way of a request: routes.go finds the handler, name.go
+// the key, and one file a noun answers: lease.go, upload.go, publish.go, file.go, pointer.go, current.go, browse.go, page.go.
+package web
+
+import (
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"regexp"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/labstack/echo/v4"
+
+	"github.com/pawlhq/pawl/publish"
+)
+
+// Defaults of Options.
+const (
+	DefaultBodyIdleTimeout = 60 * time.Second
+	DefaultReadyTimeout    = 2 * time.Second
+)
+
+// Options are the settings of a Handler. The zero value serves at the root of a host.
+type Options struct {
+	// BasePath is where a proxy serves Pawl, e.g. "/pawl": it begins every generated URL. Requests are served with it
+	// and, for proxies that strip it, without it.
+	BasePath string
+	// Metrics is where requests are counted and what /metrics shows. Give the same one to Service.Observer. nil means a new one.
+	Metrics *Metrics
+	// Log gets one line a request; nil means slog.Default().
+	Log *slog.Logger
+	// BodyIdleTimeout is how long a request's body may stay without a single new byte.
+	BodyIdleTimeout time.Duration
+	// ReadyTimeout bounds the checks of /readyz.
+	ReadyTimeout time.Duration
+}
+
+// Handler answers all of Pawl's HTTP requests. It keeps no state but its counters, so any number of replicas may run.
+type Handler struct {
+	service  *publish.Service
+	links    links
+	metrics  *Metrics
+	log      *slog.Logger
+	echo     *echo.Echo
+	keyed    []keyRoute
+	idle     time.Duration
+	ready    time.Duration
+	now      func() time.Time
+	draining atomic.Bool
+}
+
+// legalBasePath allows what needs no escape in a URL, so that the path can be compared as it stands.
+var legalBasePath = regexp.MustCompile(`^(/[A-Za-z0-9._~-]+)+$`)
+
+// New makes the Handler of a service.
+func New(service *publish.Service, opts Options) (*Handler, error) {
+	base := strings.TrimRight(opts.BasePath, "/")
+	if base != "" && !legalBasePath.MatchString(base) {
+		return nil, fmt.Errorf("base path %q: must look like /pawl: a slash, then letters, digits and . _ ~ - between slashes", opts.BasePath)
+	}
+	h := &Handler{service: service, links: links{base: base}, metrics: opts.Metrics, log: opts.Log,
+		idle: opts.BodyIdleTimeout, ready: opts.ReadyTimeout, now: time.Now}
+	if h.metrics == nil {
+		h.metrics = NewMetrics()
+	}
+	if h.log == nil {
+		h.log = slog.Default()
+	}
+	if h.idle == 0 {
+		h.idle = DefaultBodyIdleTimeout
+	}
+	if h.ready == 0 {
+		h.ready = DefaultReadyTimeout
+	}
+	h.echo = echo.New()
+	h.echo.HTTPErrorHandler = h.writeError
+	h.echo.Use(h.accountFor, h.limitBody, h.recoverPanics)
+	h.register(routes())
+	return h, nil
+}
+
+// ServeHTTP takes the base path off and hands the request to its route.
+func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	rest, found := strings.CutPrefix(wirePath(r.URL), h.links.base)
+	if h.links.base != "" && found && (rest == "" || rest[0] == '/') {
+		if rest == "" {
+			rest = "/"
+		}
+		stripped, target := *r, *r.URL
+		if path, err := url.PathUnescape(rest); err == nil {
+			target.Path, target.RawPath = path, rest
+			stripped.URL = &target
+			r = &stripped
+		}
+	}
+	h.echo.ServeHTTP(w, r)
+}
+
+// Drain makes /readyz say that this replica is about to stop, so that a balancer sends it no new requests.
+func (h *Handler) Drain() { h.draining.Store(true) }
+
+// NewServer makes the HTTP server of a handler, with limits for what comes before a body. Bodies have no limit of
+// time in all: a large file over a slow line takes hours. A body that stands still is ended by Options.BodyIdleTimeout.
+func NewServer(handler http.Handler, log *slog.Logger) *http.Server {
+	return &http.Server{
+		Handler:           handler,
+		ReadHeaderTimeout: 10 * time.Second,
+		IdleTimeout:       2 * time.Minute,
+		MaxHeaderBytes:    64 << 10,
+		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelWarn),
+	}
+}
