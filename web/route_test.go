@@ -1,0 +1,166 @@
+package web_test
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/pawlhq/pawl/publish"
+	"github.com/pawlhq/pawl/web"
+)
+
+// staleCases says for each route that changes something what it answers to a worker whose token was fenced: token 1 of
+// a key on which token 2 has published. A route that is added without an entry fails the test.
+var staleCases = map[string]struct {
+	body string
+	code publish.Code // "" means that the route is harmless then, with the status below
+	want int
+}{
+	"POST /v1/keys/{key}/-/lease":                              {body: `{"holder":"again","lease_id":"LEASE"}`, code: publish.ErrLeaseLost},
+	"PATCH /v1/keys/{key}/-/lease":                             {code: publish.ErrLeaseLost},
+	"DELETE /v1/keys/{key}/-/lease":                            {want: 204}, // it gives back what is lost anyway
+	"PUT /v1/keys/{key}/-/generations/{token}/files/{path}":    {body: "late", code: publish.ErrStaleToken},
+	"DELETE /v1/keys/{key}/-/generations/{token}/files/{path}": {code: publish.ErrStaleToken},
+	"POST /v1/keys/{key}/-/generations/{token}/publish":        {code: publish.ErrStaleToken},
+}
+
+func TestEveryChangingRouteRefusesAStaleToken(t *testing.T) {
+	t.Parallel()
+	for _, name := range web.RouteNames() {
+		method, pattern, _ := strings.Cut(name, " ")
+		if method == http.MethodGet {
+			continue
+		}
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test, listed := staleCases[name]
+			if !listed {
+				t.Fatal("this route changes something: say in staleCases what it answers to a stale token")
+			}
+			r := newRig(t, web.Options{})
+			late := r.grant("k")
+			late.put("f", "of the late one").want(201)
+			r.pointers.Expire("k")
+			r.published("k", "f", "of the newer one")
+			before := r.call("GET", "/v1/keys/k", "").want(200)
+
+			target := strings.NewReplacer("{key}", "k", "{token}", "1", "{path}", "f").Replace(pattern)
+			got := r.call(method, target, strings.ReplaceAll(test.body, "LEASE", late.lease), "Pawl-Lease", late.lease)
+			if test.code == "" {
+				got.want(test.want)
+			} else {
+				members := got.wantProblem(test.code)
+				if test.code == publish.ErrStaleToken && (members["token"] != 1.0 || members["accepted_token"] != 2.0 || members["next"] != "acquire") {
+					t.Errorf("the facts are %s", got.body)
+				}
+			}
+			if strings.Contains(got.body, late.lease) || strings.Contains(r.log.String(), late.lease) {
+				t.Error("the lease id shows in answer or log")
+			}
+			after := r.call("GET", "/v1/keys/k", "").want(200)
+			if before.body != after.body {
+				t.Errorf("the pointer moved from %s to %s", before.body, after.body)
+			}
+			if got := r.call("GET", "/v1/keys/k/-/generations/2/files/f", "").want(200); got.body != "of the newer one" {
+				t.Errorf("the current bytes are %q", got.body)
+			}
+		})
+	}
+	for name := range staleCases {
+		if !slices.Contains(web.RouteNames(), name) {
+			t.Errorf("there is no route %s any more", name)
+		}
+	}
+}
+
+// TestEveryChangingRouteNeedsALease covers 428, and that a malformed id is never repeated.
+func TestEveryChangingRouteNeedsALease(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, web.Options{})
+	const secret = "0123456789abcdef0123456789abcdeg"
+	for name := range staleCases {
+		if strings.HasPrefix(name, "POST /v1/keys/{key}/-/lease") {
+			continue
+		}
+		method, pattern, _ := strings.Cut(name, " ")
+		target := strings.NewReplacer("{key}", "k", "{token}", "1", "{path}", "f").Replace(pattern)
+		r.call(method, target, "").wantProblem(publish.ErrLeaseRequired)
+		got := r.call(method, target, "", "Pawl-Lease", secret)
+		if members := got.wantProblem(publish.ErrInvalidRequest); !strings.Contains(got.body, "Pawl-Lease") {
+			t.Errorf("%s: the header isn't named in %v", name, members)
+		}
+		if strings.Contains(got.body, secret) {
+			t.Errorf("%s repeats the header", name)
+		}
+	}
+	if strings.Contains(r.log.String(), secret) {
+		t.Error("the log has the header")
+	}
+}
+
+func TestUnknownRoutesAndMethods(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, web.Options{})
+	r.published("k", "f", "x")
+	for _, target := range []string{"/nothing", "/v1", "/v1/keyz", "/v1/keys/k/-/", "/v1/keys/k/-/nothing", "/v1/keys/k/-/lease/more",
+		"/v1/keys/k/-/generations/1/nothing", "/problems/nothing", "/problems/a/b", "//", "/v1//keys"} {
+		r.call("GET", target, "").wantProblem(publish.ErrNotFound)
+		if !strings.HasPrefix(target, "/problems/") {
+			r.call("POST", target, "{}").wantProblem(publish.ErrNotFound)
+		}
+	}
+	for target, allow := range map[string]string{
+		"/":                                  "OPTIONS, GET, HEAD",
+		"/v1/keys":                           "OPTIONS, GET, HEAD",
+		"/livez":                             "OPTIONS, GET, HEAD",
+		"/v1/keys/k":                         "GET, HEAD, OPTIONS",
+		"/v1/keys/k/-/lease":                 "DELETE, GET, HEAD, PATCH, POST, OPTIONS",
+		"/v1/keys/k/-/current":               "GET, HEAD, OPTIONS",
+		"/v1/keys/k/-/generations/1/publish": "POST, OPTIONS",
+		"/v1/keys/k/-/generations/1/files/f": "DELETE, GET, HEAD, PUT, OPTIONS",
+	} {
+		got := r.call("BREW", target, "")
+		got.wantProblem(publish.ErrMethodNotAllowed)
+		options := r.call("OPTIONS", target, "").want(204)
+		for _, header := range []http.Header{got.header, options.header} {
+			if names := sortedNames(header.Get("Allow")); names != sortedNames(allow) {
+				t.Errorf("%s allows %q, want %q", target, names, sortedNames(allow))
+			}
+		}
+	}
+}
+
+func sortedNames(allow string) string {
+	names := strings.Split(allow, ", ")
+	slices.Sort(names)
+	return strings.Join(names, ", ")
+}
+
+// TestHeadIsServedWhereverGetIs compares the heads of all routes.
+func TestHeadIsServedWhereverGetIs(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, web.Options{})
+	r.published("k", "f", "x")
+	for _, name := range web.RouteNames() {
+		method, pattern, _ := strings.Cut(name, " ")
+		if method != http.MethodGet {
+			continue
+		}
+		target := strings.NewReplacer("{key}", "k", "{token}", "1", "{path}", "f", ":code", "stale-token").Replace(pattern)
+		get, head := r.call("GET", target, ""), r.call("HEAD", target, "")
+		if get.status >= 400 || head.status != get.status || head.body != "" {
+			t.Errorf("%s: GET %d, HEAD %d with %q", target, get.status, head.status, head.body)
+		}
+		for _, name := range []string{"Content-Type", "ETag", "Cache-Control", "Location", "Content-Security-Policy", "Pawl-Token", "Repr-Digest"} {
+			if get.header.Get(name) != head.header.Get(name) {
+				t.Errorf("%s: %s is %q by GET, %q by HEAD", target, name, get.header.Get(name), head.header.Get(name))
+			}
+		}
+		for _, header := range []http.Header{get.header, head.header} {
+			if header.Get("X-Content-Type-Options") != "nosniff" || header.Get("Referrer-Policy") != "no-referrer" || header.Get("Content-Security-Policy") == "" {
+				t.Errorf("%s lacks security headers: %v", target, header)
+			}
+		}
+	}
+}

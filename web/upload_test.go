@@ -1,0 +1,136 @@
+package web_test
+
+import (
+	"crypto/sha256"
+	"crypto/sha512"
+	"encoding/base64"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/pawlhq/pawl/publish"
+	"github.com/pawlhq/pawl/web"
+)
+
+func digestOf(body string) string {
+	sum := sha256.Sum256([]byte(body))
+	return "sha-256=:" + base64.StdEncoding.EncodeToString(sum[:]) + ":"
+}
+
+func TestUpload(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, web.Options{})
+	w := r.grant("k")
+	first := w.put("a/b.txt", "one", "Content-Type", "text/plain").want(201)
+	sum := fmt.Sprintf("%x", sha256.Sum256([]byte("one")))
+	if m := first.json(); m["path"] != "a/b.txt" || m["size"] != 3.0 || m["sha256"] != sum || m["token"] != 1.0 || m["url"] != "/v1/keys/k/-/generations/1/files/a/b.txt" || m["replaced"] != false {
+		t.Errorf("the result is %s", first.body)
+	}
+	if m := w.put("a/b.txt", "one", "Repr-Digest", digestOf("one")).want(200).json(); m["identical"] != true {
+		t.Errorf("the same again is %v", m)
+	}
+	if m := w.put("a/b.txt", "two").want(200).json(); m["replaced"] != true {
+		t.Errorf("other bytes are %v", m)
+	}
+	w.call("DELETE", w.generation()+"/files/a/b.txt", "", "Pawl-Lease", w.lease).want(204)
+	w.put("c", "", "Repr-Digest", digestOf("")).want(201)
+	receipt := w.publish(`{"primary":"c","metadata":{"camera":"left"},"source_revision":3,"release":true}`).want(200).json()
+	if receipt["files"] != 1.0 || receipt["url"] != "/v1/keys/k/-/generations/1/files/c" || receipt["replayed"] != false {
+		t.Errorf("the receipt is %v", receipt)
+	}
+	if m := r.call("GET", "/v1/keys/k/-/lease", "").want(200).json(); m["held"] != false {
+		t.Errorf("the lease wasn't released: %v", m)
+	}
+	if m := w.publish(`{"primary":"c","metadata":{"camera":"left"},"source_revision":3,"release":true}`).want(200).json(); m["replayed"] != true {
+		t.Errorf("the repeat is %v", m)
+	}
+	w.put("c", "late").wantProblem(publish.ErrGenerationSealed)
+	r.call("PUT", "/v1/keys/k/-/generations/9/files/c", "x", "Pawl-Lease", w.lease).wantProblem(publish.ErrUnknownToken)
+}
+
+func TestUploadHeaders(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, web.Options{})
+	w := r.grant("k")
+	sum512 := sha512.Sum512([]byte("x"))
+	other := "sha-512=:" + base64.StdEncoding.EncodeToString(sum512[:]) + ":"
+	for _, headers := range [][]string{
+		{"Repr-Digest", digestOf("x")}, {"Content-Digest", digestOf("x")}, {"Repr-Digest", digestOf("x"), "Content-Digest", digestOf("x")},
+		{"Repr-Digest", other + ", " + digestOf("x")}, {"Repr-Digest", other}, {"Repr-Digest", "unixsum=1"}, {"Repr-Digest", other, "Repr-Digest", digestOf("x")},
+		{"Content-Encoding", "identity"},
+	} {
+		if got := w.put("f"+fmt.Sprint(len(headers)), "x", headers...); got.status != 200 && got.status != 201 {
+			t.Errorf("%v: %d %s", headers, got.status, got.body)
+		}
+	}
+	began := r.pointers.Faults.Calls("BeginUpload")
+	for _, headers := range [][]string{
+		{"Repr-Digest", "sha-256=abc"}, {"Repr-Digest", "sha-256=:abc:"}, {"Repr-Digest", "sha-256"}, {"Content-Digest", "sha-256=::"}, {"Repr-Digest", "SHA-256=:AAAA:"},
+		{"Repr-Digest", strings.TrimSuffix(digestOf("x"), ":")}, {"Repr-Digest", digestOf("x"), "Content-Digest", digestOf("y")},
+		{"Content-Encoding", "gzip"}, {"Content-Range", "bytes 0-0/1"},
+	} {
+		w.put("f", "x", headers...).wantProblem(publish.ErrInvalidRequest)
+	}
+	if after := r.pointers.Faults.Calls("BeginUpload"); after != began {
+		t.Errorf("%d uploads with wrong headers began", after-began)
+	}
+	if m := w.put("f", "x", "Repr-Digest", digestOf("y")).wantProblem(publish.ErrDigestMismatch); m["promised"] == nil || m["came"] == nil {
+		t.Errorf("the facts are %v", m)
+	}
+	if m := w.publish("").wantProblem(publish.ErrGenerationIncomplete); fmt.Sprint(m["failed"]) != "[f]" {
+		t.Errorf("the facts are %v", m)
+	}
+}
+
+func TestUploadAndPublish(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, web.Options{})
+	w := r.grant("k")
+	got := w.put("f?publish=true", "x", "If-None-Match", "*").want(201)
+	if m := got.json(); m["revision"] != 1.0 || m["url"] != "/v1/keys/k/-/generations/1/files/f" || got.header.Get("Location") != m["url"] {
+		t.Errorf("the receipt is %s", got.body)
+	}
+	if m := w.put("f?publish=true", "x", "If-None-Match", "*").want(200).json(); m["replayed"] != true {
+		t.Errorf("the repeat is %v", m)
+	}
+	w.put("f?publish=true", "y").wantProblem(publish.ErrGenerationSealed)
+
+	r.pointers.Expire("k")
+	second := r.grant("k")
+	second.put("f?publish=true", "z", "If-Match", `"9.1"`).wantProblem(publish.ErrPreconditionFailed)
+	second.put("f?publish=true", "z", "If-Match", `"1.1"`).want(201)
+}
+
+// TestSuperseded covers a holder that was overtaken by a grant but not by a publish: it is warned.
+func TestSuperseded(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, web.Options{})
+	w := r.grant("k")
+	if got := w.put("f", "x").want(201); got.header.Get("Pawl-Superseded-By") != "" {
+		t.Errorf("warned without reason: %v", got.header)
+	}
+	r.pointers.Expire("k")
+	r.grant("k")
+	if got := w.put("g", "x").want(201); got.header.Get("Pawl-Superseded-By") != "2" || got.json()["superseded_by"] != 2.0 {
+		t.Errorf("upload: %v %s", got.header, got.body)
+	}
+	if got := w.publish("").want(200); got.header.Get("Pawl-Superseded-By") != "2" || got.json()["lease_expired"] != true {
+		t.Errorf("publish: %v %s", got.header, got.body)
+	}
+}
+
+func TestPublishConditions(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, web.Options{})
+	r.published("k", "f", "x")
+	w := r.grant("k")
+	w.put("f", "y").want(201)
+	for _, headers := range [][]string{{"If-Match", "*"}, {"If-Match", "1.1"}, {"If-Match", `"1.1", "2.1"`}, {"If-Match", `"x"`}, {"If-None-Match", `"1.1"`}, {"If-Match", `"1.1"`, "If-None-Match", "*"}} {
+		w.publish("", headers...).wantProblem(publish.ErrInvalidRequest)
+	}
+	if m := w.publish("", "If-None-Match", "*").wantProblem(publish.ErrPreconditionFailed); fmt.Sprint(m["current"]) != "map[revision:1 token:1]" {
+		t.Errorf("the facts are %v", m)
+	}
+	w.publish("", "If-Match", `"1.2"`).wantProblem(publish.ErrPreconditionFailed)
+	w.publish("", "If-Match", `W/"1.1"`).want(200)
+}
