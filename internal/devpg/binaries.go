@@ -111,12 +111,12 @@ func findBinaries(ctx context.Context) []binaries {
 	if out, err := exec.CommandContext(ctx, "pg_config", "--bindir").Output(); err == nil {
 		dirs = append(dirs, strings.TrimSpace(string(out)))
 	}
-	debian, _ := filepath.Glob("/usr/lib/postgresql/*/bin") // The pattern is valid, so there is no error.
+	debian, _ := filepath.Glob("/usr/lib/postgresql/*/bin") //nolint:errcheck // The pattern is valid.
 	slices.SortFunc(debian, func(a, b string) int { return cmp.Compare(debianMajor(b), debianMajor(a)) })
 	dirs = append(dirs, debian...)
 	if path, err := exec.LookPath("postgres"); err == nil {
-		if real, err := filepath.EvalSymlinks(path); err == nil {
-			dirs = append(dirs, filepath.Dir(real))
+		if target, err := filepath.EvalSymlinks(path); err == nil {
+			dirs = append(dirs, filepath.Dir(target))
 		}
 	}
 

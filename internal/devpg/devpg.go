@@ -101,7 +101,7 @@ func Start(ctx context.Context, opts Options) (_ *Server, err error) {
 	}
 	defer func() {
 		if err != nil {
-			s.release()
+			err = errors.Join(err, s.release())
 		}
 	}()
 	if err := checkReachable(ctx, s.bin, opts.Dir, s.as); err != nil {
@@ -171,7 +171,7 @@ func (s *Server) CreateDatabase(ctx context.Context, name string) error {
 	if err != nil {
 		return fmt.Errorf("create database %s: %w", name, err)
 	}
-	defer conn.Close(context.WithoutCancel(ctx))
+	defer conn.Close(context.WithoutCancel(ctx)) //nolint:errcheck // Each statement was answered.
 	var exists bool
 	const find = `SELECT EXISTS (SELECT FROM pg_database WHERE datname = $1)`
 	if err := conn.QueryRow(ctx, find, name).Scan(&exists); err != nil {
@@ -248,8 +248,7 @@ func (t *tail) Write(p []byte) (int, error) {
 		t.last = append(t.last[:0], t.last[over:]...)
 	}
 	if t.next != nil {
-		// A log that can't be written must not stop the database.
-		_, _ = t.next.Write(p)
+		_, _ = t.next.Write(p) //nolint:errcheck // A log that can't be written must not stop the database.
 	}
 	return len(p), nil
 }

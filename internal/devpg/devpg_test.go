@@ -168,7 +168,7 @@ func TestCreateDatabaseTwice(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	conn.Close(t.Context())
+	_ = conn.Close(t.Context())
 }
 
 func tempDir(t *testing.T) string {

@@ -39,8 +39,7 @@ func lockFolder(dir string) (*os.File, error) {
 	}
 	err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 	if errors.Is(err, syscall.EWOULDBLOCK) {
-		defer f.Close()
-		return nil, &InUseError{Dir: dir, PID: readPID(f.Name())}
+		return nil, errors.Join(&InUseError{Dir: dir, PID: readPID(f.Name())}, f.Close())
 	}
 	if err == nil {
 		err = f.Truncate(0)

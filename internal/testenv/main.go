@@ -124,9 +124,9 @@ func sweep() {
 			continue
 		}
 		if syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) == nil {
-			_ = os.RemoveAll(dir) // What can't be removed belongs to another user.
+			_ = os.RemoveAll(dir) //nolint:errcheck // What can't be removed belongs to another user.
 		}
-		_ = lock.Close()
+		_ = lock.Close() //nolint:errcheck // Nothing was written.
 	}
 }
 

@@ -69,7 +69,7 @@ func Proxy(t testing.TB, targetNetwork, targetAddr string) *FaultProxy {
 		p.mu.Lock()
 		p.closed = true
 		p.mu.Unlock()
-		_ = listener.Close()
+		_ = listener.Close() //nolint:errcheck // Nobody connects any more.
 		p.Resume()
 		p.Cut()
 		p.running.Wait()
@@ -184,7 +184,7 @@ func (p *FaultProxy) accept() {
 func (p *FaultProxy) serve(client net.Conn) {
 	server, err := net.Dial(p.targetNetwork, p.targetAddr)
 	if err != nil {
-		_ = client.Close()
+		_ = client.Close() //nolint:errcheck // The client sees the end either way.
 		return
 	}
 	c := &proxyConn{client: client, server: server}
@@ -279,6 +279,6 @@ func (p *FaultProxy) onAnswer(c *proxyConn, _ []byte) (pass bool, err error) {
 
 // close may be called more than once; closing again is harmless.
 func (c *proxyConn) close() {
-	_ = c.client.Close()
-	_ = c.server.Close()
+	_ = c.client.Close() //nolint:errcheck // See above.
+	_ = c.server.Close() //nolint:errcheck // See above.
 }

@@ -37,7 +37,7 @@ func playParent() {
 	if err != nil {
 		os.Exit(1)
 	}
-	os.Stdout.WriteString(strconv.Itoa(p.PID()) + "\n")
+	_, _ = os.Stdout.WriteString(strconv.Itoa(p.PID()) + "\n")
 	<-p.Done()
 }
 

@@ -1,0 +1,81 @@
+# make run    build Pawl and start it with everything it needs, data kept in the usual place
+# make test   every test, with the race detector
+# make lint   every linter
+#
+# On Debian and Ubuntu these install what is missing; elsewhere they say what it is. Go is all that is needed first.
+
+GO ?= go
+ARGS ?=
+TESTFLAGS ?=
+PACKAGES ?= ./...
+FORMAT ?=
+
+GOLANGCI_LINT = github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
+GOVULNCHECK = golang.org/x/vuln/cmd/govulncheck@v1.9.0
+VERSITYGW = github.com/versity/versitygw/cmd/versitygw@v1.8.0
+
+# Tools are built once for all clones on a machine, anew for each version of a tool or of Go, and linked to .tools/bin.
+TOOLS ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/pawl-tools/$(shell $(GO) env GOVERSION)
+
+.PHONY: run build setup test test-docker lint lint-code format vulnerabilities tools tool-% clean
+.DEFAULT_GOAL := build
+
+run: build
+	@.ci/setup run
+	@exec bin/pawl dev $(ARGS)
+
+build:
+	CGO_ENABLED=0 $(GO) build -trimpath -o bin/pawl ./cmd/pawl
+
+setup:
+	@.ci/setup run test
+
+# Container tests are skipped unless a Docker engine answers; `make test-docker` runs them with one of its own.
+test: setup tool-versitygw
+	$(GO) test -race -timeout 20m $(TESTFLAGS) $(PACKAGES)
+
+test-docker: setup tool-versitygw
+	@.ci/setup docker
+	@PAWL_TEST_NO_SKIP=1 .ci/with-docker $(GO) test -race -timeout 20m -run Docker $(TESTFLAGS) $(PACKAGES)
+
+lint: lint-code vulnerabilities
+
+lint-code: tool-golangci-lint
+	.tools/bin/golangci-lint run $(PACKAGES)
+
+# Formats as the linter wants it.
+format: tool-golangci-lint
+	.tools/bin/golangci-lint fmt $(FORMAT)
+
+# The tool exits with 3 for a finding, and with 1 when it can't work, as without its database.
+vulnerabilities: tool-govulncheck
+	@timeout 300 .tools/bin/govulncheck $(PACKAGES) >.tools/govulncheck.log 2>&1; status=$$?; \
+	if [ $$status -eq 0 ]; then \
+		echo "govulncheck: no known vulnerabilities"; \
+	elif grep -q 'fetching vulnerabilities\|vulnerability database' .tools/govulncheck.log && [ $$status -ne 3 ]; then \
+		echo "govulncheck: not checked, its database can't be reached from here"; \
+	else \
+		cat .tools/govulncheck.log; exit $$status; \
+	fi
+
+tools: tool-golangci-lint tool-govulncheck tool-versitygw
+
+tool-golangci-lint: ; @$(call install,$(GOLANGCI_LINT))
+tool-govulncheck: ; @$(call install,$(GOVULNCHECK))
+tool-versitygw: ; @$(call install,$(VERSITYGW))
+
+# install builds a tool from source unless this version is there. The folder is filled under another name first, so
+# an interrupted build is not taken for a finished one.
+define install
+mkdir -p .tools/bin; name=$(notdir $(firstword $(subst @, ,$(1)))); version=$(lastword $(subst @, ,$(1))); \
+dir="$(TOOLS)/$$name-$$version"; \
+if [ ! -x "$$dir/$$name" ]; then \
+	echo "building $$name $$version"; \
+	CGO_ENABLED=0 GOBIN="$$dir.$$$$" $(GO) install -trimpath $(1) && \
+	mkdir -p "$$dir" && mv "$$dir.$$$$/$$name" "$$dir/$$name" && rmdir "$$dir.$$$$" || exit 1; \
+fi; \
+ln -sfn "$$dir/$$name" .tools/bin/$$name
+endef
+
+clean:
+	rm -rf bin .tools
