@@ -69,7 +69,7 @@ func TestCanceledInitialisation(t *testing.T) {
 	defer cancel()
 	if s, err := devpg.Start(ctx, devpg.Options{Dir: dir}); err == nil {
 		stop(t, s)
-		t.Skip("this machine initialises a cluster in 0.15 s") // Then there is nothing to interrupt.
+		return // This machine initialises a cluster in 0.15 s: there was nothing to interrupt.
 	}
 	s := start(t, devpg.Options{Dir: dir})
 	if n := queryInt(t, s, `SELECT 1`); n != 1 {

@@ -6,8 +6,6 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"os"
-	"strings"
 	"testing"
 	"time"
 
@@ -167,17 +165,6 @@ func TestProxyPauseAndRefuse(t *testing.T) {
 	proxy.Refuse(false)
 	if err := ping(t, dsn); err != nil {
 		t.Error(err)
-	}
-}
-
-func TestEveryPartOfTheEnvironmentIsThere(t *testing.T) {
-	if os.Getenv("PAWL_TEST_NO_SKIP") != "1" {
-		return
-	}
-	for _, name := range []string{"PAWL_TEST_POSTGRES_IMAGE", "PAWL_TEST_S3_IMAGE", "DOCKER_HOST"} {
-		if strings.TrimSpace(os.Getenv(name)) == "" {
-			t.Errorf("%s is not set", name)
-		}
 	}
 }
 
