@@ -1,0 +1,69 @@
+package blobstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+
+	"github.com/pawlhq/pawl/publish"
+)
+
+// setting is the name under which users give the URL; every error about the URL starts with it.
+const setting = "PAWL_BLOBS"
+
+// Options are what a store needs beside its URL. Keys never stand in a URL, which ends up in logs.
+type Options struct {
+	AccessKey string // PAWL_S3_ACCESS_KEY
+	SecretKey string // PAWL_S3_SECRET_KEY
+}
+
+// Store is a publish.BlobStore that holds resources until it is closed.
+type Store interface {
+	publish.BlobStore
+	io.Closer
+}
+
+// Open returns the store that rawURL names:
+//
+//	file:///srv/pawl/blobs
+//	s3://bucket/prefix?endpoint=https://host:port&region=eu-central-1&path_style=true
+//
+// A directory is opened and its leftovers are swept; an S3 server isn't asked anything yet, so that Pawl also
+// starts while the server is down: Check tells. Every error names the setting and says how to cure it.
+func Open(ctx context.Context, rawURL string, opts Options) (Store, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	u, err := url.Parse(rawURL)
+	if err != nil {
+		// The *url.Error itself repeats the URL, and with it any password that someone put there.
+		if parseErr, ok := errors.AsType[*url.Error](err); ok {
+			err = parseErr.Err
+		}
+		return nil, badURL("is not a URL (%v); write file:///folder or s3://bucket/prefix?endpoint=https://host:port", err)
+	}
+	switch u.Scheme {
+	case "file":
+		path, err := dirPath(u)
+		if err != nil {
+			return nil, err
+		}
+		return OpenDir(path)
+	case "s3":
+		config, err := parseS3(u, opts)
+		if err != nil {
+			return nil, err
+		}
+		return newS3(config)
+	case "":
+		return nil, badURL("has no scheme; write file:///folder or s3://bucket/prefix?endpoint=https://host:port")
+	}
+	return nil, badURL("has the unknown scheme %q; use file:// or s3://", u.Scheme)
+}
+
+// badURL makes an error about the URL: what is wrong, and how to put it right.
+func badURL(format string, args ...any) error {
+	return fmt.Errorf(setting+" "+format, args...)
+}

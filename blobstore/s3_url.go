@@ -1,0 +1,87 @@
+package blobstore
+
+import (
+	"io/fs"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// s3Config is what the URL and the options of an S3 store say, checked.
+type s3Config struct {
+	bucket    string
+	prefix    string // "" or with a slash behind it
+	endpoint  string // host:port
+	secure    bool   // https
+	region    string
+	pathStyle *bool // nil: as the endpoint usually has it
+	accessKey string
+	secretKey string
+}
+
+var s3Parameters = []string{"endpoint", "path_style", "region"}
+
+// parseS3 reads an s3:// URL. Everything in it is checked: a mistyped parameter would else show as a strange
+// answer of some server, much later.
+func parseS3(u *url.URL, opts Options) (s3Config, error) {
+	config := s3Config{bucket: u.Host, prefix: strings.Trim(u.Path, "/"), accessKey: opts.AccessKey, secretKey: opts.SecretKey}
+	switch {
+	case u.User != nil:
+		return s3Config{}, badURL("has keys in it; give them as PAWL_S3_ACCESS_KEY and PAWL_S3_SECRET_KEY")
+	case config.bucket == "" || u.Port() != "":
+		return s3Config{}, badURL("has no bucket; write s3://bucket/prefix, and the server as ?endpoint=https://host:port")
+	case u.Fragment != "":
+		return s3Config{}, badURL("has a # in it; write it as %%23")
+	case opts.AccessKey == "" || opts.SecretKey == "":
+		return s3Config{}, badURL("names a bucket, but there are no keys for it; set PAWL_S3_ACCESS_KEY and PAWL_S3_SECRET_KEY")
+	}
+	if config.prefix != "" {
+		if !fs.ValidPath(config.prefix) || config.prefix == "." {
+			return s3Config{}, badURL("has the prefix %q with an empty or relative segment; write it out", config.prefix)
+		}
+		config.prefix += "/"
+	}
+	query, err := url.ParseQuery(u.RawQuery)
+	if err != nil {
+		return s3Config{}, badURL("has parameters that can't be read (%w); write name=value with & between them", err)
+	}
+	for name, values := range query {
+		if !slices.Contains(s3Parameters, name) {
+			return s3Config{}, badURL("has the unknown parameter %q; there are %s", name, strings.Join(s3Parameters, ", "))
+		}
+		if len(values) != 1 {
+			return s3Config{}, badURL("has the parameter %s %d times; give it once", name, len(values))
+		}
+	}
+	return config, config.set(query)
+}
+
+// set takes over the parameters.
+func (c *s3Config) set(query url.Values) error {
+	c.region = query.Get("region")
+	if text := query.Get("path_style"); text != "" {
+		pathStyle, err := strconv.ParseBool(text)
+		if err != nil {
+			return badURL("has path_style=%s; write true or false", text)
+		}
+		c.pathStyle = &pathStyle
+	}
+	if !query.Has("endpoint") {
+		if c.region == "" {
+			return badURL("names no server; add endpoint=https://host:port, or region=… for Amazon's")
+		}
+		c.endpoint, c.secure = "s3."+c.region+".amazonaws.com", true
+		return nil
+	}
+	endpoint, err := url.Parse(query.Get("endpoint"))
+	if err != nil || endpoint.Host == "" || endpoint.User != nil || strings.Trim(endpoint.Path, "/") != "" ||
+		endpoint.RawQuery != "" || endpoint.Scheme != "http" && endpoint.Scheme != "https" {
+		return badURL("has an endpoint that is no server's address; write endpoint=https://host:port, or http:// inside a trusted network")
+	}
+	c.endpoint, c.secure = endpoint.Host, endpoint.Scheme == "https"
+	if c.region == "" {
+		c.region = "us-east-1" // What S3-compatible servers expect unless they are told otherwise.
+	}
+	return nil
+}
