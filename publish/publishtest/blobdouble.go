@@ -78,9 +78,9 @@ func readBody(ctx context.Context, body io.Reader, size int64) ([]byte, error) {
 		switch {
 		case size >= 0 && int64(data.Len()) > size:
 			return nil, &publish.Error{Code: publish.ErrLengthMismatch, Detail: "the body is longer than it was declared"}
-		case err == io.EOF && int64(data.Len()) < size: //nolint:errorlint // io.Reader returns it bare.
+		case err == io.EOF && int64(data.Len()) < size:
 			return nil, io.ErrUnexpectedEOF
-		case err == io.EOF: //nolint:errorlint // io.Reader returns it bare.
+		case err == io.EOF:
 			return data.Bytes(), nil
 		case err != nil:
 			return nil, err

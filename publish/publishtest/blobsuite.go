@@ -178,7 +178,7 @@ func pattern(seed byte, size int) []byte {
 // onlyReader hides what else a reader can do, such as seek: a body is a stream.
 type onlyReader struct{ io.Reader }
 
-// String says how many bytes an amount is, for the names of subtests.
+// sizeName says how many bytes an amount is, for names.
 func sizeName(size int64) string {
 	if size < 0 {
 		return "unknown"

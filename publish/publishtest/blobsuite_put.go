@@ -178,6 +178,9 @@ func (s *blobSuite) putLeavesBodyAlone() {
 		}
 		body.returned.Store(true)
 		cancel()
+		if body.left == 0 {
+			s.Errorf("all of the body of %s was read, although its context ended in the middle", name)
+		}
 		time.Sleep(20 * time.Millisecond) // Nothing can be awaited where nothing is to happen.
 		if body.readLate.Load() {
 			s.Errorf("the body of %s was read after Put had returned", name)
@@ -200,7 +203,7 @@ func (b *watchedBody) Read(p []byte) (int, error) {
 	if b.left == 0 {
 		return 0, io.EOF
 	}
-	n := min(len(p), b.left)
+	n := min(len(p), b.left, 64<<10)
 	if b.left -= n; b.left <= b.cancelAt {
 		b.cancel()
 	}
