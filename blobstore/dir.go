@@ -53,7 +53,7 @@ func OpenDir(path string) (*Dir, error) {
 	d := &Dir{path: path, root: root, createOnly: renameNoReplace, unsynced: map[string]int{}}
 	d.buffers.New = func() any { b := make([]byte, copyBuffer); return &b }
 	if err := d.sweep(time.Now()); err != nil {
-		_ = root.Close() // The sweep's error is the one to tell.
+		_ = root.Close() //nolint:errcheck // The sweep's error is the one to tell.
 		return nil, badURL("names a folder that can't be written to (%w); let Pawl's user write to %s", err, path)
 	}
 	return d, nil

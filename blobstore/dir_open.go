@@ -21,7 +21,7 @@ func (d *Dir) Open(ctx context.Context, name publish.ObjectName, offset, length 
 	}
 	left, err := d.seek(file, offset, length)
 	if err != nil {
-		_ = file.Close() // Only read.
+		_ = file.Close() //nolint:errcheck // It was only read.
 		return nil, dirError("opening", name, missing(err))
 	}
 	return &fileReader{ctx: ctx, file: file, left: left}, nil

@@ -54,7 +54,7 @@ func (d *Dir) writeTemp(b *body) (string, error) {
 
 // fill copies b into file through a pooled buffer.
 func (d *Dir) fill(file *os.File, b *body) error {
-	buffer := d.buffers.Get().(*[]byte)
+	buffer := d.buffers.Get().(*[]byte) //nolint:errcheck // The pool has nothing else.
 	defer d.buffers.Put(buffer)
 	// The file's own ReadFrom would allocate a buffer for each call; hiding it makes CopyBuffer use ours.
 	_, err := io.CopyBuffer(struct{ io.Writer }{file}, b, *buffer)

@@ -9,6 +9,6 @@ func linkNoReplace(root *os.Root, from, to string) error {
 	if err := root.Link(from, to); err != nil {
 		return err
 	}
-	_ = root.Remove(from) // See above.
+	_ = root.Remove(from) //nolint:errcheck // See above.
 	return nil
 }

@@ -17,12 +17,12 @@ func renameNoReplace(root *os.Root, from, to string) error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = fromFolder.Close() }() // Only read.
+	defer fromFolder.Close() //nolint:errcheck // It is only read.
 	toFolder, err := root.Open(path.Dir(to))
 	if err != nil {
 		return err
 	}
-	defer func() { _ = toFolder.Close() }() // Only read.
+	defer toFolder.Close() //nolint:errcheck // It is only read.
 	err = unix.Renameat2(int(fromFolder.Fd()), path.Base(from), int(toFolder.Fd()), path.Base(to), unix.RENAME_NOREPLACE)
 	switch {
 	case err == nil:

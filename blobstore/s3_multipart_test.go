@@ -110,10 +110,10 @@ func (m *multipartServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		step = "abort"
 	}
 	m.steps = append(m.steps, step)
-	switch {
-	case step == m.fail:
+	switch step {
+	case m.fail:
 		refuse(w, http.StatusConflict, "OperationAborted")
-	case step == "abort":
+	case "abort":
 		w.WriteHeader(http.StatusNoContent)
 	default:
 		_, _ = fmt.Fprint(w, answer) // The client is there.

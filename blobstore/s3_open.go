@@ -48,7 +48,7 @@ func (s *S3) Open(ctx context.Context, name publish.ObjectName, offset, length i
 	default:
 		return &s3Reader{ctx: ctx, doing: doing, from: from, left: info.Size}, nil
 	}
-	_ = from.Close() // The refused answer isn't read.
+	_ = from.Close() //nolint:errcheck // The refused answer isn't read.
 	return nil, err
 }
 

@@ -107,7 +107,7 @@ func (s *S3) part(size int64) ([]byte, func()) {
 		need := (size + maxParts - 1) / maxParts
 		return make([]byte, (need+step-1)/step*step), func() {}
 	}
-	buffer := s.parts.Get().(*[]byte)
+	buffer := s.parts.Get().(*[]byte) //nolint:errcheck // The pool has nothing else.
 	return *buffer, func() { s.parts.Put(buffer) }
 }
 
