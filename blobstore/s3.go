@@ -70,6 +70,8 @@ func newS3(config s3Config) (*S3, error) {
 		BucketLookup: lookup,
 		Transport:    transport,
 		MaxRetries:   attempts,
+		// Over TLS a streamed body ends with its checksum, as every current S3 SDK has it. See putWhole.
+		TrailingHeaders: config.secure,
 	})
 	if err != nil {
 		return nil, badURL("has an endpoint that can't be used (%s); write endpoint=https://host:port", err.Error())

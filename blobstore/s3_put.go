@@ -55,9 +55,9 @@ func (s *S3) put(ctx context.Context, key string, b *body, contentType string) e
 	return s.putWhole(ctx, key, struct{ io.Reader }{b}, b.size, contentType)
 }
 
-// putWhole sends size bytes in one request. Without TLS the client signs it piece by piece, so that bytes which were
-// changed or cut off on the way are refused; some servers would keep the head of a body whose connection broke. Over TLS
-// it relies on the server to compare the body with its declared length.
+// putWhole sends size bytes in one request. Without TLS the client signs it piece by piece, and over TLS it sends a
+// checksum behind it, so that bytes which were changed or cut off on the way are refused. The declared length isn't
+// enough for that: some servers keep the head of a body whose connection broke, as an object.
 func (s *S3) putWhole(ctx context.Context, key string, from io.Reader, size int64, contentType string) error {
 	_, err := s.core.PutObject(ctx, s.bucket, key, from, size, "", "", createOnly(contentType))
 	return err
