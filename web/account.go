@@ -65,21 +65,17 @@ func (h *Handler) conclude(c echo.Context, id string, start time.Time) {
 	if route == "/livez" || route == "/readyz" || route == "/metrics" {
 		level = slog.LevelDebug
 	}
-	key, _ := c.Get(loggedKey).(string)
+	key, _ := c.Get(loggedKey).(string) //nolint:errcheck // Routes without a key leave none.
 	h.log.Log(r.Context(), level, "request", "method", r.Method, "route", route, "key", key, "status", status,
 		"ms", took.Milliseconds(), "bytes", c.Response().Size, "request_id", id)
 }
 
-// recoverPanics turns a panic into an error with its stack as cause. http.ErrAbortHandler passes: it is how a handler
-// breaks a connection.
+// recoverPanics turns a panic into an error with its stack as cause. Breaking a connection off is not a handler's business but
+// that of writeError, which is called outside.
 func (h *Handler) recoverPanics(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) (err error) {
 		defer func() {
-			switch fault := recover(); fault {
-			case nil:
-			case http.ErrAbortHandler:
-				panic(fault)
-			default:
+			if fault := recover(); fault != nil {
 				err = errors.Join(publish.ErrInternal, fmt.Errorf("panic: %v\n%s", fault, debug.Stack()))
 			}
 		}()

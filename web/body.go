@@ -39,8 +39,10 @@ func (h *Handler) limitBody(next echo.HandlerFunc) echo.HandlerFunc {
 		if r.Body == nil || r.Body == http.NoBody || r.ContentLength == 0 {
 			return next(c)
 		}
-		b := &body{ReadCloser: r.Body, connection: http.NewResponseController(c.Response().Writer), idle: h.idle,
-			expecting: r.Header.Get("Expect") != ""}
+		b := &body{
+			ReadCloser: r.Body, connection: http.NewResponseController(c.Response().Writer), idle: h.idle,
+			expecting: r.Header.Get("Expect") != "",
+		}
 		r.Body = b
 		c.Response().Before(func() { b.beforeAnswer(c.Response().Header()) })
 		err := next(c)
@@ -52,11 +54,11 @@ func (h *Handler) limitBody(next echo.HandlerFunc) echo.HandlerFunc {
 	}
 }
 
-// Read passes bytes on and allows each call idle time, but no time in all. At the end the deadline goes, so that it can't
-// strike while the connection is watched for a client that leaves.
+// Read passes bytes on and allows each call idle time, but no time in all. At the end net/http takes the deadline off, to
+// watch the connection for a client that leaves; so a Read behind the end must not set it anew.
 func (b *body) Read(p []byte) (int, error) {
-	if !b.arm() {
-		return 0, http.ErrBodyReadAfterClose
+	if err := b.arm(); err != nil {
+		return 0, err
 	}
 	n, err := b.ReadCloser.Read(p)
 	if err != nil {
@@ -67,22 +69,23 @@ func (b *body) Read(p []byte) (int, error) {
 		} else {
 			b.err = err
 		}
-		if !b.closed {
-			_ = b.connection.SetReadDeadline(time.Time{}) // unsupported only off the network, in tests
-		}
 	}
 	return n, err
 }
 
-func (b *body) arm() bool {
+// arm sets the deadline of one Read, if there may be one.
+func (b *body) arm() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.closed {
-		return false
+	switch {
+	case b.ended:
+		return io.EOF
+	case b.closed:
+		return http.ErrBodyReadAfterClose
 	}
 	b.begun = true
-	_ = b.connection.SetReadDeadline(time.Now().Add(b.idle)) // unsupported only off the network, in tests
-	return true
+	_ = b.connection.SetReadDeadline(time.Now().Add(b.idle)) //nolint:errcheck // Only a recorder in tests has no deadlines.
+	return nil
 }
 
 // beforeAnswer runs before the head of the answer is written. net/http would first read a part of what is left of
@@ -92,7 +95,7 @@ func (b *body) beforeAnswer(header http.Header) {
 	defer b.mu.Unlock()
 	if !b.ended {
 		header.Set("Connection", "close")
-		_ = b.connection.EnableFullDuplex() // HTTP/2 has it by nature
+		_ = b.connection.EnableFullDuplex() //nolint:errcheck // HTTP/2 has it by nature.
 	}
 }
 
@@ -107,7 +110,7 @@ func (b *body) settle() {
 		return
 	}
 	if drop && b.connection.Flush() == nil && b.connection.SetReadDeadline(time.Now().Add(lingerTime)) == nil {
-		_, _ = io.CopyN(io.Discard, b.ReadCloser, lingerBytes) // an error means that nobody is left to read the answer
+		_, _ = io.CopyN(io.Discard, b.ReadCloser, lingerBytes) //nolint:errcheck // An error means that nobody is left to read the answer.
 	}
-	_ = b.connection.SetReadDeadline(time.Now())
+	_ = b.connection.SetReadDeadline(time.Now()) //nolint:errcheck // See arm.
 }

@@ -63,7 +63,7 @@ func (s *storedContent) Read(p []byte) (int, error) {
 
 func (s *storedContent) close() {
 	if s.body != nil {
-		_ = s.body.Close() // its bytes were counted; nothing depends on how it ends
+		_ = s.body.Close() //nolint:errcheck // Its bytes were counted; nothing depends on how it ends.
 	}
 }
 

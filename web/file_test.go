@@ -23,9 +23,11 @@ func TestFile(t *testing.T) {
 	tag := fmt.Sprintf("%q", fmt.Sprintf("%x", sha256.Sum256([]byte(bytes))))
 
 	got := r.call("GET", target, "").want(200)
-	for name, want := range map[string]string{"ETag": tag, "Repr-Digest": digestOf(bytes), "Content-Length": "10", "Content-Type": "text/plain; charset=utf-8",
+	for name, want := range map[string]string{
+		"ETag": tag, "Repr-Digest": digestOf(bytes), "Content-Length": "10", "Content-Type": "text/plain; charset=utf-8",
 		"Accept-Ranges": "bytes", "Cache-Control": "public, max-age=31536000, immutable", "Pawl-Token": "1", "X-Content-Type-Options": "nosniff",
-		"Content-Security-Policy": "sandbox", "Content-Disposition": "", "Last-Modified": "", "Vary": ""} {
+		"Content-Security-Policy": "sandbox", "Content-Disposition": "", "Last-Modified": "", "Vary": "",
+	} {
 		if got.header.Get(name) != want {
 			t.Errorf("%s is %q, want %q", name, got.header.Get(name), want)
 		}
@@ -111,8 +113,10 @@ func TestCase40(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, web.Options{})
 	w := r.grant("k")
-	for path, claimed := range map[string]string{"a.svg": "image/svg+xml", "a.html": "text/html", "b": "text/html; charset=utf-8", "c": "image/svg+xml", "a.xml": "application/xml",
-		"d": "application/xhtml+xml", "e": "", "f": "text/xsl", "a.js": "text/javascript", "g \u00e9.html": "image/png", "h": "multipart/x-mixed-replace; boundary=x"} {
+	for path, claimed := range map[string]string{
+		"a.svg": "image/svg+xml", "a.html": "text/html", "b": "text/html; charset=utf-8", "c": "image/svg+xml", "a.xml": "application/xml",
+		"d": "application/xhtml+xml", "e": "", "f": "text/xsl", "a.js": "text/javascript", "g \u00e9.html": "image/png", "h": "multipart/x-mixed-replace; boundary=x",
+	} {
 		escaped := strings.ReplaceAll(strings.ReplaceAll(path, " ", "%20"), "\u00e9", "%C3%A9")
 		w.put(escaped, "<script>alert(1)</script>", "Content-Type", claimed).want(201)
 		got := r.call("GET", w.generation()+"/files/"+escaped, "", "Pawl-Lease", w.lease).want(200)

@@ -22,8 +22,10 @@ func (c *call) grant() (publish.Grant, error) {
 		return publish.Grant{}, err
 	}
 	if id.IsZero() {
-		return publish.Grant{}, &publish.Error{Code: publish.ErrLeaseRequired, Key: c.key, Token: c.token,
-			Detail: "send the lease_id of the grant in the header " + headerLease}
+		return publish.Grant{}, &publish.Error{
+			Code: publish.ErrLeaseRequired, Key: c.key, Token: c.token,
+			Detail: "send the lease_id of the grant in the header " + headerLease,
+		}
 	}
 	return publish.Grant{Key: c.key, Token: c.token, LeaseID: id}, nil
 }
@@ -108,7 +110,7 @@ func preconditions(header http.Header) (match *publish.Version, none bool, err e
 
 // seenVersions reads the If-None-Match of a reader: the versions it has, and whether any version will do. Tags
 // of another form than ours match nothing.
-func seenVersions(header http.Header) (seen []publish.Version, any bool) {
+func seenVersions(header http.Header) (seen []publish.Version, wildcard bool) {
 	for tag := range strings.SplitSeq(strings.Join(header.Values("If-None-Match"), ","), ",") {
 		if strings.TrimSpace(tag) == "*" {
 			return nil, true

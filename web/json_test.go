@@ -1,11 +1,13 @@
 package web_test
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
 
 	"github.com/pawlhq/pawl/publish"
+	"github.com/pawlhq/pawl/publish/publishtest"
 	"github.com/pawlhq/pawl/web"
 )
 
@@ -123,9 +125,11 @@ func TestQueriesAreReadStrictly(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, web.Options{})
 	w := r.published("k", "f", "x")
-	for _, target := range []string{"/v1/keys?limit=0", "/v1/keys?limit=x", "/v1/keys?limit=1001", "/v1/keys?limit=-1", "/v1/keys?delimiter=x", "/v1/keys?prefx=a",
+	for _, target := range []string{
+		"/v1/keys?limit=0", "/v1/keys?limit=x", "/v1/keys?limit=1001", "/v1/keys?limit=-1", "/v1/keys?delimiter=x", "/v1/keys?prefx=a",
 		"/v1/keys?prefix=a;b=c", "/v1/keys?prefix=%zz", "/v1/keys?limit=1&limit=2", "/v1/keys/k?wait=5", "/v1/keys/k?wait=-1s", "/v1/keys/k?wait=1h",
-		"/v1/keys/k?w=1s", w.generation() + "/files?limit=0", "/v1/keys/k/-/generations?limit=2000", "/v1/keys/k/-/lease?x=1"} {
+		"/v1/keys/k?w=1s", w.generation() + "/files?limit=0", "/v1/keys/k/-/generations?limit=2000", "/v1/keys/k/-/lease?x=1",
+	} {
 		r.call("GET", target, "").wantProblem(publish.ErrInvalidRequest)
 	}
 	w = r.grant("k2")
@@ -178,4 +182,17 @@ func TestLeaseRoutes(t *testing.T) {
 	if strings.Contains(r.log.String(), id) {
 		t.Error("the lease id is in the log")
 	}
+	r.service.Pointers = leakyStore{r.pointers}
+	if shown := r.call("GET", "/v1/keys/k/-/lease", "").want(200); strings.Contains(shown.body, "lease_id") {
+		t.Errorf("a store's slip shows: %s", shown.body)
+	}
+}
+
+// leakyStore gives the lease id away where it shouldn't.
+type leakyStore struct{ *publishtest.Pointers }
+
+func (s leakyStore) Lease(ctx context.Context, key publish.Key) (publish.Lease, error) {
+	lease, err := s.Pointers.Lease(ctx, key)
+	lease.LeaseID = publish.NewLeaseID()
+	return lease, err
 }

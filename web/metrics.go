@@ -37,16 +37,20 @@ func NewMetrics() *Metrics {
 		grants:      prometheus.NewCounter(counter("pawl_grants_total", "Leases granted, repeats of a request not counted.")),
 		uploads:     prometheus.NewCounter(counter("pawl_uploads_total", "Uploads stored and registered.")),
 		uploadBytes: prometheus.NewCounter(counter("pawl_upload_bytes_total", "Bytes of uploads stored and registered.")),
-		uploadsInFlight: prometheus.NewGauge(prometheus.GaugeOpts{Name: "pawl_uploads_in_flight",
-			Help: "Uploads that are being received now."}),
+		uploadsInFlight: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "pawl_uploads_in_flight",
+			Help: "Uploads that are being received now.",
+		}),
 		publishes: prometheus.NewCounterVec(counter("pawl_publishes_total", "Publishes accepted, and repeats answered with their receipt."), []string{"outcome"}),
 		fenceRejections: prometheus.NewCounterVec(counter("pawl_fence_rejections_total",
 			"Requests under a stale token, refused. Expected: it is what the fence is for."), []string{"operation"}),
 		retryLoops: prometheus.NewCounter(counter("pawl_retry_loops_total", "Stale requests that were repeated until they counted as a retry loop.")),
 		refusals:   prometheus.NewCounterVec(counter("pawl_refusals_total", "Refusals and failures of the pointer store, by code."), []string{"code"}),
-		requests: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "pawl_http_request_duration_seconds",
+		requests: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name:    "pawl_http_request_duration_seconds",
 			Help:    "Time from the head of a request to the end of its answer, by route template.",
-			Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300, 1800}},
+			Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300, 1800},
+		},
 			[]string{"route", "method", "status"}),
 	}
 	for _, outcome := range []string{"published", "replayed"} {

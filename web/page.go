@@ -75,8 +75,10 @@ func (h *Handler) page(c *call) error {
 		page.Prefixes = append(page.Prefixes, link{Text: strings.TrimPrefix(prefix, req.Prefix), URL: h.links.page(prefix, "")})
 	}
 	for _, pointer := range list.Keys {
-		row := pageRow{Pointer: pointer, Current: h.links.current(pointer.Key), History: h.links.key(pointer.Key) + "/-/generations",
-			Size: humanBytes(pointer.Bytes), Age: humanAge(h.now().Sub(pointer.PublishedAt.Time))}
+		row := pageRow{
+			Pointer: pointer, Current: h.links.current(pointer.Key), History: h.links.key(pointer.Key) + "/-/generations",
+			Size: humanBytes(pointer.Bytes), Age: humanAge(h.now().Sub(pointer.PublishedAt.Time)),
+		}
 		if pointer.Primary == "" {
 			row.Current = h.links.files(pointer.Key, pointer.Token)
 		}

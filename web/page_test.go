@@ -27,8 +27,10 @@ func TestPage(t *testing.T) {
 	const script = `<script>alert(1)</script>`
 	r.published(url.PathEscape("x"+script)+"/"+url.PathEscape(`"onload="a`), "f", "x")
 	page := r.call("GET", "/", "").want(200)
-	for name, want := range map[string]string{"Content-Type": "text/html; charset=UTF-8", "X-Content-Type-Options": "nosniff", "Cache-Control": "no-cache",
-		"Content-Security-Policy": "default-src 'none'; style-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"} {
+	for name, want := range map[string]string{
+		"Content-Type": "text/html; charset=UTF-8", "X-Content-Type-Options": "nosniff", "Cache-Control": "no-cache",
+		"Content-Security-Policy": "default-src 'none'; style-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'",
+	} {
 		if page.header.Get(name) != want {
 			t.Errorf("%s is %q", name, page.header.Get(name))
 		}
@@ -84,8 +86,10 @@ func TestPageFacts(t *testing.T) {
 	w.put("b", "x").want(201)
 	w.publish("").want(200)
 	page := r.call("GET", "/?prefix=set/", "").want(200)
-	for _, want := range []string{"<bdi>set/of-two</bdi>", `href="/v1/keys/set/of-two/-/generations/1/files"`, `<td class="number">2</td>`, "2.0 KiB", "<bdi>test</bdi>", " s ago</time>", `datetime="20`,
-		`<a href="/?prefix=set%2F"><bdi>set/</bdi></a>`} {
+	for _, want := range []string{
+		"<bdi>set/of-two</bdi>", `href="/v1/keys/set/of-two/-/generations/1/files"`, `<td class="number">2</td>`, "2.0 KiB", "<bdi>test</bdi>", " s ago</time>", `datetime="20`,
+		`<a href="/?prefix=set%2F"><bdi>set/</bdi></a>`,
+	} {
 		if !strings.Contains(page.body, want) {
 			t.Errorf("%q is missing in %s", want, page.body)
 		}

@@ -21,8 +21,8 @@ func (h *Handler) pointer(c *call) error {
 	if err != nil {
 		return err
 	}
-	seen, any := seenVersions(c.Request().Header)
-	pointer, err := h.waitPointer(c, seen, any, wait)
+	seen, wildcard := seenVersions(c.Request().Header)
+	pointer, err := h.waitPointer(c, seen, wildcard, wait)
 	if err != nil {
 		return err
 	}
@@ -30,7 +30,7 @@ func (h *Handler) pointer(c *call) error {
 	header.Set("ETag", pointerTag(pointer.Version()))
 	header.Set(echo.HeaderCacheControl, cacheRevalidate)
 	header.Set(headerToken, strconv.FormatInt(int64(pointer.Token), 10))
-	if any || slices.Contains(seen, pointer.Version()) {
+	if wildcard || slices.Contains(seen, pointer.Version()) {
 		return c.NoContent(http.StatusNotModified)
 	}
 	h.addPointerURL(&pointer)
@@ -38,10 +38,10 @@ func (h *Handler) pointer(c *call) error {
 }
 
 // waitPointer waits for another version than the one seen; a client that has seen several gets no wait but an answer.
-func (h *Handler) waitPointer(c *call, seen []publish.Version, any bool, wait time.Duration) (publish.Pointer, error) {
+func (h *Handler) waitPointer(c *call, seen []publish.Version, wildcard bool, wait time.Duration) (publish.Pointer, error) {
 	ctx := c.Request().Context()
 	switch {
-	case wait == 0 || any || len(seen) > 1:
+	case wait == 0 || wildcard || len(seen) > 1:
 		return h.service.Pointer(ctx, c.key)
 	case len(seen) == 1:
 		return h.service.WaitPointer(ctx, c.key, &seen[0], wait)

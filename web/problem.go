@@ -47,8 +47,10 @@ func (h *Handler) writeError(err error, c echo.Context) {
 	}
 	header.Set(echo.HeaderCacheControl, "no-store")
 	header.Set(echo.HeaderContentSecurityPolicy, apiPolicy)
-	answer := problem{Type: h.links.problem(refusal.Code), Title: kind.Title, Status: kind.Status, Error: refusal,
-		Retryable: kind.Retryable, RequestID: id}
+	answer := problem{
+		Type: h.links.problem(refusal.Code), Title: kind.Title, Status: kind.Status, Error: refusal,
+		Retryable: kind.Retryable, RequestID: id,
+	}
 	if err := respondAs(c, kind.Status, "application/problem+json", answer); err != nil {
 		h.log.DebugContext(c.Request().Context(), "answer_not_delivered", "request_id", id, "error", err)
 	}

@@ -140,11 +140,13 @@ func TestMetrics(t *testing.T) {
 	}
 	r.call("BREW", "/v1/keys/secret-key", "")
 	got := r.call("GET", "/metrics", "").want(200)
-	for _, want := range []string{"pawl_grants_total 2\n", "pawl_uploads_total 2\n", "pawl_upload_bytes_total 8\n", `pawl_publishes_total{outcome="published"} 1` + "\n",
+	for _, want := range []string{
+		"pawl_grants_total 2\n", "pawl_uploads_total 2\n", "pawl_upload_bytes_total 8\n", `pawl_publishes_total{outcome="published"} 1` + "\n",
 		`pawl_publishes_total{outcome="replayed"} 1` + "\n", `pawl_fence_rejections_total{operation="publish"} 4` + "\n", `pawl_fence_rejections_total{operation="upload"} 0` + "\n",
 		"pawl_retry_loops_total 1\n", `pawl_refusals_total{code="stale-token"} 4` + "\n", "pawl_uploads_in_flight 0\n",
 		`pawl_http_request_duration_seconds_count{method="other",route="/v1/keys/{key}",status="405"} 1` + "\n",
-		`pawl_http_request_duration_seconds_count{method="POST",route="/v1/keys/{key}/-/lease",status="201"} 2` + "\n", "go_goroutines", "process_"} {
+		`pawl_http_request_duration_seconds_count{method="POST",route="/v1/keys/{key}/-/lease",status="201"} 2` + "\n", "go_goroutines", "process_",
+	} {
 		if !strings.Contains(got.body, want) {
 			t.Errorf("%q is missing", want)
 		}

@@ -20,9 +20,11 @@ func (h *Handler) publish(c *call) error {
 		return err
 	}
 	var primary *string
-	err = readJSON(c, members{"final": &req.Final, "primary": &primary, "source_revision": &req.SourceRevision,
+	err = readJSON(c, members{
+		"final": &req.Final, "primary": &primary, "source_revision": &req.SourceRevision,
 		"metadata": &req.Metadata, "manifest_digest": &req.ManifestDigest, "release": &req.Release,
-		"expect": unsupported{}, "reuse_from": unsupported{}, "allow_empty": unsupported{}})
+		"expect": unsupported{}, "reuse_from": unsupported{}, "allow_empty": unsupported{},
+	})
 	if err != nil {
 		return err
 	}

@@ -103,8 +103,10 @@ func TestUnknownRoutesAndMethods(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, web.Options{})
 	r.published("k", "f", "x")
-	for _, target := range []string{"/nothing", "/v1", "/v1/keyz", "/v1/keys/k/-/", "/v1/keys/k/-/nothing", "/v1/keys/k/-/lease/more",
-		"/v1/keys/k/-/generations/1/nothing", "/problems/nothing", "/problems/a/b", "//", "/v1//keys"} {
+	for _, target := range []string{
+		"/nothing", "/v1", "/v1/keyz", "/v1/keys/k/-/", "/v1/keys/k/-/nothing", "/v1/keys/k/-/lease/more",
+		"/v1/keys/k/-/generations/1/nothing", "/problems/nothing", "/problems/a/b", "//", "/v1//keys",
+	} {
 		r.call("GET", target, "").wantProblem(publish.ErrNotFound)
 		if !strings.HasPrefix(target, "/problems/") {
 			r.call("POST", target, "{}").wantProblem(publish.ErrNotFound)

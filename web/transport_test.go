@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -58,7 +59,7 @@ func TestCase26(t *testing.T) {
 		answered   bool
 	}{
 		"FIN":                 {"Content-Length: 1000000\r\n", part, (*net.TCPConn).CloseWrite, true},
-		"RST":                 {"Content-Length: 1000000\r\n", part, func(c *net.TCPConn) error { _ = c.SetLinger(0); return c.Close() }, false},
+		"RST":                 {"Content-Length: 1000000\r\n", part, func(c *net.TCPConn) error { return errors.Join(c.SetLinger(0), c.Close()) }, false},
 		"no last chunk":       {"Transfer-Encoding: chunked\r\n", fmt.Sprintf("%x\r\n%s\r\n", len(part), part), (*net.TCPConn).CloseWrite, true},
 		"half a chunk":        {"Transfer-Encoding: chunked\r\n", "fffff\r\n" + part, (*net.TCPConn).CloseWrite, true},
 		"a chunk of nonsense": {"Transfer-Encoding: chunked\r\n", "zz\r\n", func(*net.TCPConn) error { return nil }, true},
@@ -100,10 +101,10 @@ func await(t *testing.T, done func() bool) {
 	}
 }
 
-// firstByteStore tells when the first byte of a body has reached the store.
+// firstByteStore tells when the first byte of a body has reached the store, with the size that was declared.
 type firstByteStore struct {
 	*publishtest.Blobs
-	reached chan struct{}
+	reached chan int64
 }
 
 func (s firstByteStore) Put(ctx context.Context, name publish.ObjectName, body io.Reader, size int64, contentType string) error {
@@ -111,7 +112,7 @@ func (s firstByteStore) Put(ctx context.Context, name publish.ObjectName, body i
 	if _, err := io.ReadFull(body, one); err != nil {
 		return err
 	}
-	close(s.reached)
+	s.reached <- size
 	return s.Blobs.Put(ctx, name, io.MultiReader(bytes.NewReader(one), body), size, contentType)
 }
 
@@ -119,7 +120,7 @@ func (s firstByteStore) Put(ctx context.Context, name publish.ObjectName, body i
 func TestUploadsAreStreamed(t *testing.T) {
 	t.Parallel()
 	r := &rig{t: t, pointers: publishtest.NewPointers(), blobs: publishtest.NewBlobs(), log: &safeBuffer{}}
-	store := firstByteStore{r.blobs, make(chan struct{})}
+	store := firstByteStore{r.blobs, make(chan int64, 2)}
 	r.start(store, web.Options{})
 	w := r.grant("k")
 	conn := r.dial()
@@ -127,7 +128,10 @@ func TestUploadsAreStreamed(t *testing.T) {
 		t.Fatal(err)
 	}
 	select {
-	case <-store.reached:
+	case size := <-store.reached:
+		if size != -1 {
+			t.Errorf("the size of a chunked body is %d", size)
+		}
 	case <-time.After(10 * time.Second):
 		t.Fatal("the first byte didn't reach the store before the last was sent")
 	}
@@ -135,7 +139,11 @@ func TestUploadsAreStreamed(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.readAnswer(conn).want(201)
-	w.publish("").want(200)
+	w.put("sized", "12345").want(201)
+	if size := <-store.reached; size != 5 {
+		t.Errorf("a declared size arrives as %d", size)
+	}
+	w.publish(`{"primary":"f"}`).want(200)
 	if got := r.call("GET", w.generation()+"/files/f", ""); got.body != "abc" {
 		t.Errorf("got %q", got.body)
 	}
@@ -217,6 +225,17 @@ func TestEarlyRefusalsReachTheClient(t *testing.T) {
 			got.wantProblem(publish.ErrStaleToken)
 		})
 	}
+	t.Run("nothing is sent", func(t *testing.T) {
+		conn := r.dial()
+		started := time.Now()
+		if _, err := io.WriteString(conn, w.putHead("f", "Content-Length: 1000\r\n")); err != nil {
+			t.Fatal(err)
+		}
+		r.readAnswer(conn).wantProblem(publish.ErrStaleToken)
+		if took := time.Since(started); took > 3*time.Second {
+			t.Errorf("the answer waited %s for the body", took)
+		}
+	})
 	t.Run("an identical file", func(t *testing.T) {
 		second := r.grant("k")
 		text := strings.Repeat("x", 1<<20)

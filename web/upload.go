@@ -87,8 +87,10 @@ func uploadRequest(c *call) (publish.UploadRequest, error) {
 	if r.Header.Get("Content-Range") != "" {
 		return publish.UploadRequest{}, publish.InvalidField(publish.ErrInvalidRequest, "Content-Range", "must be absent: an upload carries the whole file")
 	}
-	return publish.UploadRequest{Grant: grant, Path: c.path, ContentType: r.Header.Get(echo.HeaderContentType),
-		Size: r.ContentLength, Digest: digest, Body: r.Body}, nil
+	return publish.UploadRequest{
+		Grant: grant, Path: c.path, ContentType: r.Header.Get(echo.HeaderContentType),
+		Size: r.ContentLength, Digest: digest, Body: r.Body,
+	}, nil
 }
 
 // deleteFile drops a file from the open generation.

@@ -64,8 +64,10 @@ func New(service *publish.Service, opts Options) (*Handler, error) {
 	if base != "" && !legalBasePath.MatchString(base) {
 		return nil, fmt.Errorf("base path %q: must look like /pawl: a slash, then letters, digits and . _ ~ - between slashes", opts.BasePath)
 	}
-	h := &Handler{service: service, links: links{base: base}, metrics: opts.Metrics, log: opts.Log,
-		idle: opts.BodyIdleTimeout, ready: opts.ReadyTimeout, now: time.Now}
+	h := &Handler{
+		service: service, links: links{base: base}, metrics: opts.Metrics, log: opts.Log,
+		idle: opts.BodyIdleTimeout, ready: opts.ReadyTimeout, now: time.Now,
+	}
 	if h.metrics == nil {
 		h.metrics = NewMetrics()
 	}
