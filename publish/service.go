@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"log/slog"
+	"time"
 )
 
 // PointerStore is everything that Postgres holds: leases, generations, pointers, receipts and rejections. Its
@@ -87,7 +88,7 @@ func (s *Service) refused(ctx context.Context, err error) error {
 			"key", refusal.Key, "operation", refusal.Operation, "token", refusal.Token,
 			"accepted_token", refusal.AcceptedToken, "granted_token", refusal.GrantedToken,
 			"holder", refusal.Worker, "superseded_by", refusal.Holder,
-			"repeat", refusal.Repeat, "overrun_ms", refusal.OverrunMillis)
+			"repeat", refusal.Repeat, "overrun", (time.Duration(refusal.OverrunMillis) * time.Millisecond).String())
 	}
 	return err
 }
