@@ -1,0 +1,86 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"net/http"
+	"net/url"
+	"strconv"
+
+	"github.com/pawlhq/pawl/publish"
+)
+
+// List returns one page of pointers in byte order of their keys.
+func (c *Client) List(ctx context.Context, req publish.ListRequest) (publish.ListPage, error) {
+	query := url.Values{}
+	set := func(name, value string) {
+		if value != "" {
+			query.Set(name, value)
+		}
+	}
+	set("prefix", req.Prefix)
+	set("delimiter", req.Delimiter)
+	set("after", req.After)
+	setLimit(query, req.Limit)
+	address := c.base + "/v1/keys"
+	if len(query) > 0 {
+		address += "?" + query.Encode()
+	}
+	var page publish.ListPage
+	err := c.do(ctx, call{what: "list", method: http.MethodGet, url: address, into: &page})
+	return page, err
+}
+
+// ListAll yields the pages of a listing one after another, and stops at the first error.
+func (c *Client) ListAll(ctx context.Context, req publish.ListRequest) iter.Seq2[publish.ListPage, error] {
+	return func(yield func(publish.ListPage, error) bool) {
+		for {
+			page, err := c.List(ctx, req)
+			if !yield(page, err) || err != nil || page.Next == "" {
+				return
+			}
+			req.After = page.Next
+		}
+	}
+}
+
+// History returns one page of a key's generations with their receipts and rejections, newest first: those with tokens below before,
+// or from the newest when before is 0. limit 0 leaves the size of the page to the server.
+func (c *Client) History(ctx context.Context, key publish.Key, before publish.Token, limit int) (publish.HistoryPage, error) {
+	query := url.Values{}
+	if before != 0 {
+		query.Set("before", strconv.FormatInt(int64(before), 10))
+	}
+	setLimit(query, limit)
+	var page publish.HistoryPage
+	err := c.do(ctx, call{what: "history", method: http.MethodGet, url: c.keyURL(key, "generations", query), into: &page})
+	return page, err
+}
+
+// Generation returns one generation with its receipts and rejections.
+func (c *Client) Generation(ctx context.Context, key publish.Key, token publish.Token) (publish.Generation, error) {
+	var generation publish.Generation
+	err := c.do(ctx, call{what: "generation", method: http.MethodGet, url: c.keyURL(key, generationPath(token), nil), into: &generation})
+	return generation, err
+}
+
+// Files returns one page of a generation's published files in order of their paths, after a path ("" for the first page).
+func (c *Client) Files(ctx context.Context, key publish.Key, token publish.Token, after publish.Path, limit int) (publish.FilePage, error) {
+	query := url.Values{}
+	if after != "" {
+		query.Set("after", string(after))
+	}
+	setLimit(query, limit)
+	var page publish.FilePage
+	err := c.do(ctx, call{what: "files", method: http.MethodGet, url: c.keyURL(key, generationPath(token)+"/files", query), into: &page})
+	return page, err
+}
+
+func setLimit(query url.Values, limit int) {
+	if limit != 0 {
+		query.Set("limit", strconv.Itoa(limit))
+	}
+}
+
+func isNotFound(err error) bool { return errors.Is(err, publish.ErrNotFound) }
