@@ -1,0 +1,62 @@
+package main
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	"github.com/pawlhq/pawl/client"
+	"github.com/pawlhq/pawl/publish"
+)
+
+// quickRetry is how long the verbs that people wait for go on when the server can't be reached.
+const quickRetry = client.DefaultRetryFor - client.DefaultRetryFor/3
+
+func (a *app) acquireCommand() *cobra.Command {
+	var flags leaseFlags
+	var leaseID string
+	cmd := &cobra.Command{
+		Use:   "acquire KEY",
+		Short: "Take the lease of a key: prints token, lease_id and expiry",
+		Long: "Take the lease of a key. Prints the token, the lease_id and when the lease expires by the server's clock. The lease_id\n" +
+			"is a secret: keep it in PAWL_LEASE_ID, or keep all of it with --json in a file for --lease-file.",
+		Example: "  pawl acquire thumbs/image-52 --ttl 1m --json > lease.json",
+		Args:    cobra.ExactArgs(1),
+		RunE: a.verb(func(ctx context.Context, args []string) error {
+			key, err := a.key(args[0])
+			if err != nil {
+				return err
+			}
+			req, err := a.acquireRequest(key, flags)
+			if err != nil {
+				return err
+			}
+			if leaseID != "" {
+				if req.LeaseID, err = publish.ParseLeaseID(leaseID); err != nil {
+					return usageError{err}
+				}
+			}
+			c, err := a.newClient(quickRetry)
+			if err != nil {
+				return err
+			}
+			defer c.Close()
+			lease, err := c.Acquire(ctx, req)
+			if err != nil {
+				return err
+			}
+			return a.printLease(lease)
+		}),
+	}
+	flags.register(cmd.Flags())
+	cmd.Flags().StringVar(&leaseID, "lease-id", "", "lease_id of your own choice: 32 random hex digits, new for each attempt; others on this machine can read it there")
+	return cmd
+}
+
+func (a *app) printLease(lease client.Lease) error {
+	if a.json {
+		return a.printJSON(lease.Lease)
+	}
+	a.printf("%d %s %s\n", lease.Token, lease.LeaseID.Hex(), stamp(lease.ExpiresAt))
+	return nil
+}

@@ -1,0 +1,212 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"syscall"
+
+	"github.com/pawlhq/pawl/client"
+	"github.com/pawlhq/pawl/publish"
+)
+
+// The exit codes. They are part of the contract: schedulers decide by them what to do with a job. Most are those of sysexits.h.
+const (
+	exitOK          = 0  // published, or replayed
+	exitUsage       = 64 // EX_USAGE
+	exitDigest      = 65 // EX_DATAERR: bytes are not what was promised
+	exitMissing     = 66 // EX_NOINPUT: an input or declared output is missing, a generation isn't complete
+	exitUnreachable = 69 // EX_UNAVAILABLE: the server can't be reached or can't serve now; nothing was changed
+	exitIO          = 74 // EX_IOERR: an upload failed, a file can't be read or written
+	exitLeaseHeld   = 75 // EX_TEMPFAIL: another holder has the lease; try again later
+	exitNotAllowed  = 77 // EX_NOPERM
+	exitConfig      = 78 // EX_CONFIG: a setting is missing or wrong
+	exitFenced      = 80 // this output is out of date and must not be retried
+	exitUnknown     = 81 // no answer: the change may or may not have happened
+	exitRefused     = 82 // refused for another lasting reason
+)
+
+const exitCodesHelp = `Exit codes: 0 done, 64 usage, 65 digest, 66 input or output missing, 69 server unreachable, 74 upload failed,
+75 lease held, 77 not allowed, 78 configuration, 80 fenced (don't retry this output), 81 outcome unknown,
+82 refused for another lasting reason. run: the command's own code when it failed, 128+n when it died of signal n.`
+
+// exits is the one table from the codes of errors to exit codes.
+var exits = map[publish.Code]int{
+	publish.ErrInvalidKey:           exitUsage,
+	publish.ErrInvalidPath:          exitUsage,
+	publish.ErrInvalidToken:         exitUsage,
+	publish.ErrInvalidRequest:       exitUsage,
+	publish.ErrLeaseRequired:        exitUsage,
+	publish.ErrDigestMismatch:       exitDigest,
+	publish.ErrLengthMismatch:       exitDigest,
+	publish.ErrGenerationIncomplete: exitMissing,
+	publish.ErrUnavailable:          exitUnreachable,
+	publish.ErrInternal:             exitUnreachable,
+	client.CodeRateLimited:          exitUnreachable,
+	publish.ErrQuotaExceeded:        exitIO,
+	publish.ErrLeaseHeld:            exitLeaseHeld,
+	client.CodeUnauthorized:         exitNotAllowed,
+	client.CodeForbidden:            exitNotAllowed,
+	publish.ErrMethodNotAllowed:     exitConfig, // the address is not that of a Pawl server
+	publish.ErrStaleToken:           exitFenced,
+	publish.ErrLeaseLost:            exitFenced,
+	publish.ErrUnknownToken:         exitFenced,
+	publish.ErrGenerationCollected:  exitFenced,
+	publish.ErrOutcomeUnknown:       exitUnknown,
+	publish.ErrNotFound:             exitRefused,
+	publish.ErrGenerationSealed:     exitRefused,
+	publish.ErrOlderSource:          exitRefused,
+	publish.ErrPreconditionFailed:   exitRefused,
+	publish.ErrTooLarge:             exitRefused,
+	publish.ErrRangeNotSatisfiable:  exitRefused,
+	publish.ErrTokenExhausted:       exitRefused,
+	"pinned":                        exitRefused,
+	"retired":                       exitRefused,
+}
+
+// exitCode gives the exit code of an error. What is in no table is refused for a lasting reason if a server said
+// it, else a failure of this machine.
+func exitCode(err error) int {
+	var coded interface{ exitCode() int }
+	var refusal *publish.Error
+	switch {
+	case errors.As(err, &coded):
+		return coded.exitCode()
+	case errors.As(err, &refusal):
+		if code, listed := exits[refusal.Code]; listed {
+			return code
+		}
+		return exitRefused
+	case errors.Is(err, client.ErrUnreachable), errors.Is(err, context.DeadlineExceeded):
+		return exitUnreachable
+	case errors.Is(err, context.Canceled):
+		return 128 + int(syscall.SIGTERM)
+	}
+	return exitIO
+}
+
+// usageError is a command line that can't be carried out.
+type usageError struct{ error }
+
+func (usageError) exitCode() int   { return exitUsage }
+func (e usageError) Unwrap() error { return e.error }
+
+// configError is a setting that is missing or wrong; its text names the setting and the cure.
+type configError struct{ error }
+
+func (configError) exitCode() int   { return exitConfig }
+func (e configError) Unwrap() error { return e.error }
+
+// ioError is a local file that can't be read or written.
+type ioError struct{ error }
+
+func (ioError) exitCode() int   { return exitIO }
+func (e ioError) Unwrap() error { return e.error }
+
+// missingError is an input or declared output that isn't there, or can't be published.
+type missingError struct{ error }
+
+func (missingError) exitCode() int   { return exitMissing }
+func (e missingError) Unwrap() error { return e.error }
+
+// fencedError is a grant that was lost to a newer one.
+type fencedError struct {
+	error
+}
+
+func (fencedError) exitCode() int   { return exitFenced }
+func (e fencedError) Unwrap() error { return e.error }
+
+// interruptedError is a signal that ended the verb.
+type interruptedError struct{ signal syscall.Signal }
+
+func (e interruptedError) exitCode() int { return 128 + int(e.signal) }
+func (e interruptedError) Error() string { return "ended by signal: " + e.signal.String() }
+
+// uploadError says which file an upload failed for. Nothing is current of what was uploaded, so an upload
+// whose outcome is unknown has simply failed.
+type uploadError struct {
+	path publish.Path
+	err  error
+}
+
+func (e uploadError) Error() string { return fmt.Sprintf("uploading %s: %s", e.path, message(e.err)) }
+func (e uploadError) Unwrap() error { return e.err }
+
+func (e uploadError) exitCode() int {
+	if errors.Is(e.err, publish.ErrOutcomeUnknown) || errors.Is(e.err, publish.ErrInternal) {
+		return exitIO
+	}
+	return exitCode(e.err)
+}
+
+// uploadFailure names the file that an upload failed for, unless it is the fence that spoke: then the file doesn't matter.
+func uploadFailure(path publish.Path, err error) error {
+	if err == nil || exitCode(err) == exitFenced {
+		return err
+	}
+	return uploadError{path, err}
+}
+
+// message is an error as people read it. A refusal by the fence names both tokens, and says what follows.
+func message(err error) string {
+	var coded interface{ exitCode() int }
+	var refusal *publish.Error
+	if errors.As(err, &coded) || !errors.As(err, &refusal) {
+		return err.Error()
+	}
+	return refusalMessage(refusal)
+}
+
+func refusalMessage(e *publish.Error) string {
+	const end = "; this output must not be retried"
+	switch e.Code {
+	case publish.ErrStaleToken:
+		verb, newer := "accepted", e.AcceptedToken
+		if newer <= e.Token {
+			verb, newer = "granted", e.GrantedToken
+		}
+		return fmt.Sprintf("fenced: token %d is stale: token %d%s was %s%s", e.Token, newer, holder(e), verb, end)
+	case publish.ErrLeaseLost:
+		if e.GrantedToken > e.Token && e.Token > 0 {
+			return fmt.Sprintf("fenced: the lease of token %d is lost: token %d%s was granted%s", e.Token, e.GrantedToken, holder(e), end)
+		}
+		if e.GrantedToken > 0 {
+			return fmt.Sprintf("fenced: the lease is lost: the newest token is %d%s%s", e.GrantedToken, holder(e), end)
+		}
+		return "fenced: the lease is lost: it was released, superseded or never granted for this key" + end
+	case publish.ErrUnknownToken:
+		return fmt.Sprintf("fenced: token %d was never granted for this key%s", e.Token, end)
+	case publish.ErrGenerationCollected:
+		return fmt.Sprintf("fenced: the generation of token %d was given up by the retention policy%s", e.Token, end)
+	case publish.ErrLeaseHeld:
+		return fmt.Sprintf("lease held: %s has it with token %d for up to %s more, unless it renews; wait with --wait",
+			e.Holder, e.Token, milliseconds(e.RetryAfterMillis))
+	case publish.ErrGenerationIncomplete:
+		return e.Error() + listed("missing", e.Missing) + listed("failed", e.Failed) + listed("pending", e.Pending)
+	}
+	return e.Error()
+}
+
+func holder(e *publish.Error) string {
+	if e.Holder == "" {
+		return ""
+	}
+	return " (holder " + e.Holder + ")"
+}
+
+// listed names the first few of some paths.
+func listed(what string, paths []publish.Path) string {
+	const most = 10
+	if len(paths) == 0 {
+		return ""
+	}
+	text := fmt.Sprintf("; %s:", what)
+	for i, path := range paths {
+		if i == most {
+			return fmt.Sprintf("%s and %d more", text, len(paths)-most)
+		}
+		text += fmt.Sprintf(" %q", path)
+	}
+	return text
+}

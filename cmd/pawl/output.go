@@ -1,0 +1,69 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"text/tabwriter"
+	"time"
+
+	"github.com/pawlhq/pawl/publish"
+)
+
+// printJSON prints one value as one line of JSON.
+func (a *app) printJSON(value any) error {
+	encoder := json.NewEncoder(a.stdout)
+	encoder.SetEscapeHTML(false)
+	if err := encoder.Encode(value); err != nil {
+		return ioError{fmt.Errorf("writing the output: %w", err)}
+	}
+	return nil
+}
+
+// printf prints a part of a result for people. A failure is noticed in run.
+func (a *app) printf(format string, args ...any) {
+	fmt.Fprintf(a.stdout, format, args...) //nolint:errcheck // checkedWriter remembers it.
+}
+
+// table prints columns for people. A failure is noticed in run.
+func (a *app) table(fill func(w io.Writer)) {
+	w := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
+	fill(w)
+	_ = w.Flush() //nolint:errcheck // checkedWriter remembers it.
+}
+
+func row(w io.Writer, format string, args ...any) {
+	fmt.Fprintf(w, format+"\n", args...) //nolint:errcheck // The writer below remembers it.
+}
+
+func milliseconds(n int64) time.Duration { return time.Duration(n) * time.Millisecond }
+
+// stamp is a time as people read it: in UTC, by the database's clock.
+func stamp(t *publish.Time) string {
+	if t == nil {
+		return "-"
+	}
+	return t.UTC().Format("2006-01-02T15:04:05.000Z")
+}
+
+// printReceipt prints what a publish did.
+func (a *app) printReceipt(receipt publish.Receipt, url string) error {
+	if receipt.SupersededBy != 0 {
+		a.notice("token %d was granted meanwhile; a publish by it will replace this version", receipt.SupersededBy)
+	}
+	if a.json {
+		return a.printJSON(receipt)
+	}
+	what := "published"
+	if receipt.Replayed {
+		what = "published before"
+	}
+	if receipt.Current != nil && *receipt.Current != receipt.Version() {
+		what += fmt.Sprintf(", since superseded by %s", *receipt.Current)
+	}
+	a.printf("%s %s version %s: %d file(s), %d bytes\n", what, receipt.Key, receipt.Version(), receipt.Files, receipt.Bytes)
+	if url != "" {
+		a.printf("%s\n", url)
+	}
+	return nil
+}

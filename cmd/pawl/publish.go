@@ -1,0 +1,102 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/pawlhq/pawl/publish"
+)
+
+// publishFlags say how to publish.
+type publishFlags struct {
+	primary, manifestDigest, ifMatch  string
+	metadata                          []string
+	sourceRevision                    int64
+	progressive, createOnly, giveBack bool
+}
+
+func (a *app) publishCommand() *cobra.Command {
+	var grant grantFlags
+	var flags publishFlags
+	cmd := &cobra.Command{
+		Use:   "publish KEY",
+		Short: "Make the uploaded files the key's current version, unless a newer token was accepted",
+		Args:  cobra.ExactArgs(1),
+		RunE: a.verb(func(ctx context.Context, args []string) error {
+			key, err := a.key(args[0])
+			if err != nil {
+				return err
+			}
+			req, err := a.publishRequest(flags)
+			if err != nil {
+				return err
+			}
+			if req.Grant, err = a.needGrant(key, grant); err != nil {
+				return err
+			}
+			c, err := a.newClient(quickRetry)
+			if err != nil {
+				return err
+			}
+			defer c.Close()
+			receipt, err := c.Publish(ctx, req)
+			if err != nil {
+				return err
+			}
+			url := ""
+			if receipt.Primary != "" {
+				url = c.FileURL(receipt.Key, receipt.Token, receipt.Primary)
+			}
+			return a.printReceipt(receipt, url)
+		}),
+	}
+	grant.register(cmd.Flags(), true)
+	flags.register(cmd.Flags())
+	cmd.MarkFlagsMutuallyExclusive("if-match", "create-only")
+	return cmd
+}
+
+func (f *publishFlags) register(flags *pflag.FlagSet) {
+	flags.BoolVar(&f.progressive, "progressive", false, "publish what is complete so far and leave the generation open")
+	flags.StringVar(&f.primary, "primary", "", "path of the entry point of the set (default: the only file)")
+	flags.StringArrayVar(&f.metadata, "metadata", nil, "name=value that is kept with the version; may be given several times")
+	flags.StringVar(&f.manifestDigest, "manifest-digest", "", "digest of the manifest that you mean to publish (64 hex digits)")
+	flags.StringVar(&f.ifMatch, "if-match", "", `publish only if this is the current version, e.g. "17.1"`)
+	flags.BoolVar(&f.createOnly, "create-only", false, "publish only if the key has no current version")
+	flags.BoolVar(&f.giveBack, "release", false, "give the lease back with the publish")
+	flags.Int64Var(&f.sourceRevision, "source-revision", 0, "number that orders the inputs; older ones are refused")
+	flags.Lookup("source-revision").DefValue = ""
+}
+
+func (a *app) publishRequest(f publishFlags) (publish.PublishRequest, error) {
+	req := publish.PublishRequest{Final: !f.progressive, Release: f.giveBack, IfNoneMatch: f.createOnly}
+	var err error
+	if req.Metadata, err = pairs("metadata", f.metadata); err != nil {
+		return req, err
+	}
+	if f.primary != "" {
+		if req.Primary, err = a.path(f.primary); err != nil {
+			return req, err
+		}
+	}
+	if f.manifestDigest != "" {
+		if req.ManifestDigest, err = publish.ParseDigest(f.manifestDigest); err != nil {
+			return req, usageError{fmt.Errorf("--manifest-digest: %w", err)}
+		}
+	}
+	if f.ifMatch != "" {
+		version, err := publish.ParseVersion(strings.Trim(f.ifMatch, `"`))
+		if err != nil {
+			return req, usageError{fmt.Errorf("--if-match: %w", err)}
+		}
+		req.IfMatch = &version
+	}
+	if a.flagGiven("source-revision") {
+		req.SourceRevision = &f.sourceRevision
+	}
+	return req, nil
+}

@@ -1,0 +1,55 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/spf13/cobra"
+)
+
+func (a *app) serveCommand() *cobra.Command {
+	var flags serverFlags
+	var migrate bool
+	cmd := &cobra.Command{
+		Use:   "serve",
+		Short: "Serve the REST API and the page, on a Postgres and a store of your own",
+		Long: "Serve the REST API and the page. Any number of replicas may run on one Postgres and one store.\n\n" +
+			"Settings: PAWL_DATABASE_URL and PAWL_BLOBS (both needed), PAWL_S3_ACCESS_KEY, PAWL_S3_SECRET_KEY, PAWL_S3_CA_FILE,\n" +
+			"PAWL_LISTEN, PAWL_BASE_PATH, PAWL_LOG_FORMAT (text, json), PAWL_LOG_LEVEL, PAWL_ALLOW_UNAUTHENTICATED.",
+		Args: cobra.NoArgs,
+		RunE: a.verb(func(ctx context.Context, _ []string) error {
+			settings, err := a.serverSettings(flags, slog.LevelInfo)
+			if err != nil {
+				return err
+			}
+			if err := a.checkServe(settings); err != nil {
+				return err
+			}
+			srv, err := startServer(ctx, settings, migrate)
+			if err != nil {
+				return err
+			}
+			return srv.serve(ctx, nil)
+		}),
+	}
+	flags.register(cmd.Flags(), 3*time.Second, 20*time.Second)
+	cmd.Flags().BoolVar(&migrate, "migrate", false, "bring the database's schema up to date first")
+	return cmd
+}
+
+// checkServe names the setting that is missing or wrong, and the cure.
+func (a *app) checkServe(s serverSettings) error {
+	switch {
+	case s.databaseURL == "":
+		return configError{errors.New("PAWL_DATABASE_URL is not set; set it to the address of a Postgres, e.g. postgres://pawl@db.example/pawl, or try `pawl dev`, which brings its own")}
+	case s.blobs == "":
+		return configError{errors.New("PAWL_BLOBS is not set; set it to where bytes should live, e.g. file:///var/lib/pawl/blobs or s3://bucket/prefix?endpoint=https://s3.example")}
+	case !loopback(s.listen) && a.getenv("PAWL_ALLOW_UNAUTHENTICATED") != "true":
+		return configError{fmt.Errorf("PAWL_LISTEN is %s, which other machines can reach, and this version has no credentials yet: "+
+			"listen on %s behind a proxy that authenticates, or set PAWL_ALLOW_UNAUTHENTICATED=true in a trusted network", s.listen, defaultListen)}
+	}
+	return nil
+}

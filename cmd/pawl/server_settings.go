@@ -1,0 +1,153 @@
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/netip"
+	"net/url"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/spf13/pflag"
+)
+
+const defaultListen = "127.0.0.1:8484"
+
+// serverFlags are the flags of serve and dev. What they leave open is read from PAWL_* variables.
+type serverFlags struct {
+	listen, databaseURL, blobs, basePath string
+	drain, grace                         time.Duration
+}
+
+func (f *serverFlags) register(flags *pflag.FlagSet, drain, grace time.Duration) {
+	flags.StringVar(&f.listen, "listen", "", "address to listen on (PAWL_LISTEN; default "+defaultListen+")")
+	flags.StringVar(&f.blobs, "blobs", "", "where bytes live: file:///folder or s3://bucket/prefix?endpoint=… (PAWL_BLOBS)")
+	flags.StringVar(&f.basePath, "base-path", "", "path under which a proxy serves Pawl, e.g. /pawl (PAWL_BASE_PATH)")
+	flags.DurationVar(&f.drain, "drain", drain, "at the end: how long to go on serving after /readyz says no")
+	flags.DurationVar(&f.grace, "grace", grace, "at the end: how long running requests may take after that")
+}
+
+// serverSettings is what a server needs to know.
+type serverSettings struct {
+	listen, databaseURL, blobs, basePath string
+	accessKey, secretKey, caFile         string
+	drain, grace                         time.Duration
+	log                                  *slog.Logger
+}
+
+// serverSettings puts flags, variables and defaults together.
+func (a *app) serverSettings(f serverFlags, level slog.Level) (serverSettings, error) {
+	s := serverSettings{
+		listen:      cmp.Or(a.setting(f.listen, "PAWL_LISTEN"), defaultListen),
+		databaseURL: a.getenv("PAWL_DATABASE_URL"),
+		blobs:       a.setting(f.blobs, "PAWL_BLOBS"),
+		basePath:    a.setting(f.basePath, "PAWL_BASE_PATH"),
+		accessKey:   a.getenv("PAWL_S3_ACCESS_KEY"),
+		secretKey:   a.getenv("PAWL_S3_SECRET_KEY"),
+		caFile:      a.getenv("PAWL_S3_CA_FILE"),
+		drain:       f.drain,
+		grace:       f.grace,
+	}
+	var err error
+	s.log, err = a.logger(level, s.secrets())
+	if err != nil {
+		return s, err
+	}
+	if _, _, err := net.SplitHostPort(s.listen); err != nil {
+		return s, configError{fmt.Errorf("PAWL_LISTEN (or --listen) is %q; it must look like %s", s.listen, defaultListen)}
+	}
+	return s, nil
+}
+
+// secrets are the texts that must not show in a log, whoever writes the line.
+func (s serverSettings) secrets() []string {
+	secrets := []string{s.accessKey, s.secretKey, s.databaseURL}
+	if u, err := url.Parse(s.databaseURL); err == nil && u.User != nil {
+		password, _ := u.User.Password()
+		secrets = append(secrets, password, url.QueryEscape(password))
+	}
+	for word := range strings.FieldsSeq(s.databaseURL) { // the key=value form
+		if password, found := strings.CutPrefix(word, "password="); found {
+			secrets = append(secrets, strings.Trim(password, "'"))
+		}
+	}
+	return secrets
+}
+
+// loopback reports whether an address is reachable from this machine alone.
+func loopback(listen string) bool {
+	host, _, err := net.SplitHostPort(listen)
+	if err != nil {
+		return false
+	}
+	ip, err := netip.ParseAddr(host)
+	return host == "localhost" || err == nil && ip.Unmap().IsLoopback()
+}
+
+// logger makes the server's log, on stderr.
+func (a *app) logger(level slog.Level, secrets []string) (*slog.Logger, error) {
+	if text := a.getenv("PAWL_LOG_LEVEL"); text != "" {
+		if err := level.UnmarshalText([]byte(text)); err != nil {
+			return nil, configError{fmt.Errorf("PAWL_LOG_LEVEL is %q; it must be debug, info, warn or error", text)}
+		}
+	}
+	to := &redactor{to: a.stderr, secrets: secrets}
+	options := &slog.HandlerOptions{Level: level}
+	switch format := a.getenv("PAWL_LOG_FORMAT"); format {
+	case "", "text":
+		return slog.New(slog.NewTextHandler(to, options)), nil
+	case "json":
+		return slog.New(slog.NewJSONHandler(to, options)), nil
+	default:
+		return nil, configError{fmt.Errorf("PAWL_LOG_FORMAT is %q; it must be text or json", format)}
+	}
+}
+
+// redactor blots secrets out of whole lines of a log. Libraries put addresses into their errors in ways that can't be
+// foreseen one by one.
+type redactor struct {
+	mu      sync.Mutex
+	to      io.Writer
+	secrets []string
+}
+
+func (r *redactor) Write(line []byte) (int, error) {
+	clean := []byte(redact(string(line), r.secrets))
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if _, err := io.Copy(r.to, bytes.NewReader(clean)); err != nil {
+		return 0, err
+	}
+	return len(line), nil
+}
+
+// redact replaces secrets in a text. Those of fewer than four characters would also hit what is no secret.
+func redact(text string, secrets []string) string {
+	for _, secret := range secrets {
+		if len(secret) >= 4 {
+			text = strings.ReplaceAll(text, secret, "[hidden]")
+		}
+	}
+	return text
+}
+
+// redacted is an error whose text holds no secret any more; its kind stays.
+func (s serverSettings) redacted(err error) error {
+	if clean := redact(err.Error(), s.secrets()); clean != err.Error() {
+		return redactedError{errors.New(clean), err}
+	}
+	return err
+}
+
+type redactedError struct {
+	error
+	kind error
+}
+
+func (e redactedError) exitCode() int { return exitCode(e.kind) }
