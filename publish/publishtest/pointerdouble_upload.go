@@ -105,17 +105,9 @@ func (p *Pointers) CompleteUpload(ctx context.Context, upload publish.Upload, fi
 	})
 }
 
-// complete lets a stored upload count, unless one of the same path that started later counts already.
+// complete lets a stored upload count, and drops those of the same path that started earlier, also ones that are still
+// running: when such a one ends it finds itself dropped, and so overtaken.
 func (g *generation) complete(row *uploadRow) {
-	for _, other := range g.uploads {
-		if other.Path != row.Path || other == row {
-			continue
-		}
-		if other.Number > row.Number && other.counts() {
-			row.state = uploadDropped
-			return
-		}
-	}
 	for _, other := range g.uploads {
 		if other.Path == row.Path && other.Number < row.Number {
 			row.result.Replaced = row.result.Replaced || other.counts()

@@ -90,8 +90,8 @@ func (s *suite) list(req publish.ListRequest) []string {
 		if page.Next == "" {
 			return all
 		}
-		if len(entries) != req.Limit || page.Next != entries[len(entries)-1] {
-			s.Fatalf("a page of %q has the next %q", entries, page.Next)
+		if len(entries) != req.Limit || page.Next != entries[len(entries)-1] || page.Next <= req.After {
+			s.Fatalf("a page of %q after %q has the next %q", entries, req.After, page.Next)
 		}
 		req.After = page.Next
 	}
