@@ -54,8 +54,10 @@ func TestWaitPointer(t *testing.T) {
 // A rejection of a time when nothing had been accepted yet has the accepted token 0.
 func TestHistoryWithoutAFence(t *testing.T) {
 	t.Parallel()
-	page := publish.HistoryPage{Key: "k", Generations: []publish.Generation{{Key: "k", Token: 1,
-		Rejections: []publish.Rejection{{Token: 1, AcceptedToken: 0, GrantedToken: 2}}}}}
+	page := publish.HistoryPage{Key: "k", Generations: []publish.Generation{{
+		Key: "k", Token: 1,
+		Rejections: []publish.Rejection{{Token: 1, AcceptedToken: 0, GrantedToken: 2}},
+	}}}
 	f := newFake(t, answer(200, page))
 	got, err := f.client(t, Options{RetryFor: -1}).History(testContext(t), "k", 0, 0)
 	if err != nil || got.Generations[0].Rejections[0].GrantedToken != 2 {

@@ -97,11 +97,15 @@ func (d *Download) verify() error {
 	came := publish.Digest(d.hash.Sum(nil))
 	switch {
 	case d.Size >= 0 && d.n != d.Size:
-		return &publish.Error{Code: publish.ErrLengthMismatch, Detail: "the download has another length than promised",
-			Promised: strconv.FormatInt(d.Size, 10), Came: strconv.FormatInt(d.n, 10)}
+		return &publish.Error{
+			Code: publish.ErrLengthMismatch, Detail: "the download has another length than promised",
+			Promised: strconv.FormatInt(d.Size, 10), Came: strconv.FormatInt(d.n, 10),
+		}
 	case !d.Digest.IsZero() && came != d.Digest:
-		return &publish.Error{Code: publish.ErrDigestMismatch, Detail: "the download's SHA-256 is not the published one",
-			Promised: d.Digest.String(), Came: came.String()}
+		return &publish.Error{
+			Code: publish.ErrDigestMismatch, Detail: "the download's SHA-256 is not the published one",
+			Promised: d.Digest.String(), Came: came.String(),
+		}
 	}
 	return io.EOF
 }

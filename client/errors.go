@@ -120,6 +120,8 @@ func (c *Client) unreachable(cause error) error {
 
 // outcomeUnknown makes the error of a changing call whose answer was lost for good.
 func outcomeUnknown(cause error) error {
-	return &publish.Error{Code: publish.ErrOutcomeUnknown, Cause: cause,
-		Detail: "no answer came; the change may or may not have happened, and repeating the same request is safe and tells"}
+	return &publish.Error{
+		Code: publish.ErrOutcomeUnknown, Cause: cause,
+		Detail: "no answer came; the change may or may not have happened, and repeating the same request is safe and tells",
+	}
 }

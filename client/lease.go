@@ -73,8 +73,10 @@ func (c *Client) acquireOnce(ctx context.Context, req publish.AcquireRequest) (L
 	if req.Wait > 0 {
 		body.Wait = req.Wait.String()
 	}
-	err := c.do(ctx, call{what: "acquire", method: http.MethodPost, url: c.keyURL(req.Key, "lease", nil), body: body,
-		into: &lease.Lease, wait: req.Wait, changes: true, sent: func(t time.Time) { lease.Sent = t }})
+	err := c.do(ctx, call{
+		what: "acquire", method: http.MethodPost, url: c.keyURL(req.Key, "lease", nil), body: body,
+		into: &lease.Lease, wait: req.Wait, changes: true, sent: func(t time.Time) { lease.Sent = t },
+	})
 	if err != nil {
 		return Lease{}, err
 	}
@@ -124,8 +126,10 @@ func (c *Client) renewal(key publish.Key, id publish.LeaseID, ttl time.Duration,
 	if ttl != 0 {
 		body.TTL = ttl.String()
 	}
-	return call{what: "renew", method: http.MethodPatch, url: c.keyURL(key, "lease", nil), lease: id, body: body,
-		into: &into.Lease, changes: true, sent: func(t time.Time) { into.Sent = t }}
+	return call{
+		what: "renew", method: http.MethodPatch, url: c.keyURL(key, "lease", nil), lease: id, body: body,
+		into: &into.Lease, changes: true, sent: func(t time.Time) { into.Sent = t },
+	}
 }
 
 // Release gives a lease back. Releasing one that was released or superseded is no error.

@@ -75,7 +75,10 @@ func TestAbandonedAcquireReleases(t *testing.T) {
 	released := make(chan string, 1)
 	f := newFake(t,
 		func(_ http.ResponseWriter, r *http.Request) { readAcquire(t, r); cancel(); <-r.Context().Done() },
-		func(w http.ResponseWriter, r *http.Request) { released <- r.Method + " " + r.Header.Get(headerLease); w.WriteHeader(204) })
+		func(w http.ResponseWriter, r *http.Request) {
+			released <- r.Method + " " + r.Header.Get(headerLease)
+			w.WriteHeader(204)
+		})
 	_, err := f.client(t, Options{}).Acquire(ctx, publish.AcquireRequest{Key: grant.Key, Holder: "me", TTL: time.Minute})
 	if !errors.Is(err, context.Canceled) {
 		t.Fatalf("got %v", err)

@@ -29,8 +29,10 @@ func (c *Client) Publish(ctx context.Context, req publish.PublishRequest) (publi
 		header.Set("If-None-Match", "*")
 	}
 	var receipt publish.Receipt
-	err := c.do(ctx, call{what: "publish", method: http.MethodPost, lease: req.Grant.LeaseID, header: header, body: body, into: &receipt,
-		url: c.keyURL(req.Grant.Key, generationPath(req.Grant.Token)+"/publish", nil), changes: true})
+	err := c.do(ctx, call{
+		what: "publish", method: http.MethodPost, lease: req.Grant.LeaseID, header: header, body: body, into: &receipt,
+		url: c.keyURL(req.Grant.Key, generationPath(req.Grant.Token)+"/publish", nil), changes: true,
+	})
 	return receipt, err
 }
 

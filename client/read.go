@@ -29,9 +29,11 @@ func (c *Client) WaitPointer(ctx context.Context, key publish.Key, seen *publish
 			header.Set("If-None-Match", etag(*seen))
 		}
 		same := false
-		err := c.do(ctx, call{what: "pointer", method: http.MethodGet, header: header, into: &pointer, wait: part,
+		err := c.do(ctx, call{
+			what: "pointer", method: http.MethodGet, header: header, into: &pointer, wait: part,
 			url:      c.keyURL(key, "", url.Values{"wait": {part.String()}}),
-			onAnswer: func(resp *http.Response) { same = resp.StatusCode == http.StatusNotModified }})
+			onAnswer: func(resp *http.Response) { same = resp.StatusCode == http.StatusNotModified },
+		})
 		absent := isNotFound(err)
 		switch {
 		case err != nil && !absent:

@@ -13,8 +13,10 @@ import (
 )
 
 func stale() *publish.Error {
-	return &publish.Error{Code: publish.ErrStaleToken, Detail: "token 17 is stale", Key: grant.Key, Operation: "publish",
-		Token: 17, AcceptedToken: 18, GrantedToken: 18, Holder: "render-b", Next: "acquire"}
+	return &publish.Error{
+		Code: publish.ErrStaleToken, Detail: "token 17 is stale", Key: grant.Key, Operation: "publish",
+		Token: 17, AcceptedToken: 18, GrantedToken: 18, Holder: "render-b", Next: "acquire",
+	}
 }
 
 func receipt() publish.Receipt { return publish.Receipt{Key: grant.Key, Token: 17, Revision: 1} }
@@ -70,7 +72,9 @@ func TestUnavailableAfterALostAnswerIsUnknown(t *testing.T) {
 // A proxy that gave up waiting says nothing about the publish behind it (case 30).
 func TestGatewayTimeoutThenReplayIsSuccess(t *testing.T) {
 	t.Parallel()
-	timeout := func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "<html>504</html>", http.StatusGatewayTimeout) }
+	timeout := func(w http.ResponseWriter, _ *http.Request) {
+		http.Error(w, "<html>504</html>", http.StatusGatewayTimeout)
+	}
 	f := newFake(t, timeout, answer(200, receipt()))
 	if _, err := f.client(t, Options{}).Publish(testContext(t), publish.PublishRequest{Grant: grant}); err != nil {
 		t.Fatal(err)
@@ -155,7 +159,11 @@ func TestUnreachable(t *testing.T) {
 func TestCanceledPublishIsUnknown(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(testContext(t))
-	f := newFake(t, func(_ http.ResponseWriter, r *http.Request) { _, _ = io.ReadAll(r.Body); cancel(); <-r.Context().Done() })
+	f := newFake(t, func(_ http.ResponseWriter, r *http.Request) {
+		_, _ = io.ReadAll(r.Body)
+		cancel()
+		<-r.Context().Done()
+	})
 	_, err := f.client(t, Options{}).Publish(ctx, publish.PublishRequest{Grant: grant})
 	if !errors.Is(err, publish.ErrOutcomeUnknown) || !errors.Is(err, context.Canceled) {
 		t.Fatalf("got %v", err)
@@ -167,9 +175,11 @@ func TestCanceledPublishIsUnknown(t *testing.T) {
 
 func TestForeignAnswers(t *testing.T) {
 	t.Parallel()
-	for status, want := range map[int]publish.Code{400: publish.ErrInvalidRequest, 401: CodeUnauthorized, 403: CodeForbidden,
+	for status, want := range map[int]publish.Code{
+		400: publish.ErrInvalidRequest, 401: CodeUnauthorized, 403: CodeForbidden,
 		404: publish.ErrNotFound, 409: "http-409", 410: "http-410", 412: publish.ErrPreconditionFailed, 413: publish.ErrTooLarge,
-		418: "http-418", 429: CodeRateLimited, 500: publish.ErrInternal, 502: publish.ErrUnavailable, 503: publish.ErrUnavailable} {
+		418: "http-418", 429: CodeRateLimited, 500: publish.ErrInternal, 502: publish.ErrUnavailable, 503: publish.ErrUnavailable,
+	} {
 		f := newFake(t, func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "<html>no</html>", status) })
 		_, err := f.client(t, Options{RetryFor: -1}).Pointer(testContext(t), "k")
 		if !errors.Is(err, want) {

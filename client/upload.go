@@ -34,8 +34,10 @@ func (c *Client) UploadAndPublish(ctx context.Context, req publish.UploadRequest
 
 // DeleteFile drops a file from an open generation.
 func (c *Client) DeleteFile(ctx context.Context, grant publish.Grant, path publish.Path) error {
-	return c.do(ctx, call{what: "delete file", method: http.MethodDelete, url: c.FileURL(grant.Key, grant.Token, path),
-		lease: grant.LeaseID, changes: true})
+	return c.do(ctx, call{
+		what: "delete file", method: http.MethodDelete, url: c.FileURL(grant.Key, grant.Token, path),
+		lease: grant.LeaseID, changes: true,
+	})
 }
 
 func (c *Client) upload(ctx context.Context, what string, req publish.UploadRequest, query url.Values, into any) error {

@@ -17,8 +17,10 @@ import (
 )
 
 func uploadOf(body string) publish.UploadRequest {
-	return publish.UploadRequest{Grant: grant, Path: "out/a+b.png", ContentType: "image/png", Size: int64(len(body)),
-		Digest: sha256.Sum256([]byte(body)), Body: strings.NewReader(body)}
+	return publish.UploadRequest{
+		Grant: grant, Path: "out/a+b.png", ContentType: "image/png", Size: int64(len(body)),
+		Digest: sha256.Sum256([]byte(body)), Body: strings.NewReader(body),
+	}
 }
 
 func take(t *testing.T, want string) http.HandlerFunc {
@@ -40,8 +42,10 @@ func TestUploadSendsWhatItPromises(t *testing.T) {
 	}
 	r := f.requests[0]
 	sum := sha256.Sum256([]byte(body))
-	for name, want := range map[string]string{"Repr-Digest": "sha-256=:" + base64.StdEncoding.EncodeToString(sum[:]) + ":",
-		"Expect": "100-continue", "Content-Type": "image/png", headerLease: grant.LeaseID.Hex(), "Authorization": "Bearer c"} {
+	for name, want := range map[string]string{
+		"Repr-Digest": "sha-256=:" + base64.StdEncoding.EncodeToString(sum[:]) + ":",
+		"Expect":      "100-continue", "Content-Type": "image/png", headerLease: grant.LeaseID.Hex(), "Authorization": "Bearer c",
+	} {
 		if got := r.Header.Get(name); got != want {
 			t.Errorf("%s: %q, want %q", name, got, want)
 		}

@@ -166,6 +166,9 @@ func refusalMessage(e *publish.Error) string {
 		if newer <= e.Token {
 			verb, newer = "granted", e.GrantedToken
 		}
+		if newer <= e.Token {
+			return fmt.Sprintf("fenced: token %d is stale: it was granted in a history that the database has lost%s", e.Token, end)
+		}
 		return fmt.Sprintf("fenced: token %d is stale: token %d%s was %s%s", e.Token, newer, holder(e), verb, end)
 	case publish.ErrLeaseLost:
 		if e.GrantedToken > e.Token && e.Token > 0 {

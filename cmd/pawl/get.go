@@ -86,8 +86,10 @@ func (a *app) get(ctx context.Context, c *client.Client, key publish.Key, wanted
 	if err != nil {
 		return err
 	}
-	result := gotten{Key: key, Version: pointer.Version(), Path: wanted, Size: size, SHA256: download.Digest, Output: output,
-		URL: c.FileURL(key, pointer.Token, wanted)}
+	result := gotten{
+		Key: key, Version: pointer.Version(), Path: wanted, Size: size, SHA256: download.Digest, Output: output,
+		URL: c.FileURL(key, pointer.Token, wanted),
+	}
 	switch {
 	case output == "-":
 		return nil // stdout belongs to the bytes
@@ -125,6 +127,12 @@ func (a *app) save(download io.Reader, output string) (int64, error) {
 	if output == "-" {
 		return io.Copy(a.stdout, download)
 	}
+	if target, err := filepath.EvalSymlinks(output); err == nil {
+		output = target // what a link names is replaced, not the link
+	}
+	if info, err := os.Stat(output); err == nil && !info.Mode().IsRegular() {
+		return saveInto(download, output)
+	}
 	temp, err := os.CreateTemp(filepath.Dir(output), ".pawl-get-*")
 	if err != nil {
 		return 0, ioError{err}
@@ -140,6 +148,22 @@ func (a *app) save(download io.Reader, output string) (int64, error) {
 	}
 	if err := os.Rename(temp.Name(), output); err != nil {
 		return 0, ioError{err}
+	}
+	return size, nil
+}
+
+// saveInto writes a download into what is no regular file and so can't be replaced, such as a pipe or /dev/null.
+func saveInto(download io.Reader, output string) (int64, error) {
+	f, err := os.OpenFile(output, os.O_WRONLY, 0)
+	if err != nil {
+		return 0, ioError{err}
+	}
+	size, err := io.Copy(f, download)
+	if err != nil {
+		return size, errors.Join(err, f.Close())
+	}
+	if err := f.Close(); err != nil {
+		return size, ioError{err}
 	}
 	return size, nil
 }

@@ -73,11 +73,10 @@ func printHistory(w io.Writer, history publish.HistoryPage) {
 		if g.Current {
 			mark = "current"
 		}
-		for i := len(g.Rejections) - 1; i >= 0; i-- {
-			printRejection(w, g.Rejections[i])
+		for _, r := range g.Rejections {
+			printRejection(w, r)
 		}
-		for i := len(g.Receipts) - 1; i >= 0; i-- {
-			r := g.Receipts[i]
+		for _, r := range g.Receipts {
 			row(w, "%d\tpublished %s\t%s\t%s\t%d file(s), %d bytes", r.Token, r.Version(), stamp(&r.PublishedAt), r.Publisher, r.Files, r.Bytes)
 		}
 		row(w, "%d\tgranted\t%s\t%s\t%s %s", g.Token, stamp(&g.GrantedAt), g.Holder, g.State, mark)

@@ -155,16 +155,7 @@ func (a *app) putInOneGo(ctx context.Context, c *client.Client, acquire publish.
 	}
 	keeper := c.KeepLease(ctx, lease)
 	defer a.giveBack(ctx, c, keeper)
-	// Only the server's word ends the upload early: a lease that merely expired can still publish.
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	go func() {
-		select {
-		case <-keeper.Lost():
-			cancel(keeper.Err())
-		case <-ctx.Done():
-		}
-	}()
+	// A lease that is lost meanwhile doesn't end the upload: the fence gives the answer, with both tokens.
 	req.Grant = lease.Grant()
 	return a.put(ctx, c, req, true)
 }

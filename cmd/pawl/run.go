@@ -155,14 +155,21 @@ func (a *app) wrap(ctx context.Context, c *client.Client, req publish.AcquireReq
 
 var errDone = errors.New("done")
 
-// untilSignal makes a context that ends with the next signal, until done is called.
-func untilSignal(ctx context.Context, signals <-chan os.Signal) (_ context.Context, done func()) {
+// untilSignal makes a context that ends with the next signal, until done is called. A signal after that stays in the channel.
+func untilSignal(ctx context.Context, signals chan os.Signal) (_ context.Context, done func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
 		select {
 		case sig := <-signals:
+			if ctx.Err() != nil {
+				select {
+				case signals <- sig:
+				default: // there are eight newer ones
+				}
+				return
+			}
 			cancel(interruptedError{sig.(syscall.Signal)}) //nolint:errcheck,forcetypeassert // All signals of this system are of that type.
 		case <-ctx.Done():
 		}
@@ -219,8 +226,10 @@ func (w worker) publish(ctx context.Context, scratch string, flags runFlags) err
 		}
 		return err
 	}
-	receipt, err := w.client.Publish(ctx, publish.PublishRequest{Grant: w.lease.Grant(), Final: true, Primary: flags.publishPath,
-		Metadata: flags.publishValues, Release: true})
+	receipt, err := w.client.Publish(ctx, publish.PublishRequest{
+		Grant: w.lease.Grant(), Final: true, Primary: flags.publishPath,
+		Metadata: flags.publishValues, Release: true,
+	})
 	if err != nil {
 		return err
 	}

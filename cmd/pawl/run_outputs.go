@@ -155,8 +155,8 @@ func (a *app) nameOutputs(files []output) ([]output, error) {
 const uploadWorkers = 4
 
 // upload uploads all files, and stops at the first failure or when the lease is known to be lost.
-func (w worker) upload(ctx context.Context, files []output) error {
-	ctx, cancel := context.WithCancelCause(ctx)
+func (w worker) upload(parent context.Context, files []output) error {
+	ctx, cancel := context.WithCancelCause(parent)
 	defer cancel(nil)
 	stopWatching := make(chan struct{})
 	watched := make(chan struct{})
@@ -194,6 +194,9 @@ feed:
 	group.Wait()
 	close(stopWatching)
 	<-watched
+	if failed != nil && parent.Err() != nil {
+		return context.Cause(parent)
+	}
 	return failed
 }
 

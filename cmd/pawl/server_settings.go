@@ -21,8 +21,8 @@ const defaultListen = "127.0.0.1:8484"
 
 // serverFlags are the flags of serve and dev. What they leave open is read from PAWL_* variables.
 type serverFlags struct {
-	listen, databaseURL, blobs, basePath string
-	drain, grace                         time.Duration
+	listen, blobs, basePath string
+	drain, grace            time.Duration
 }
 
 func (f *serverFlags) register(flags *pflag.FlagSet, drain, grace time.Duration) {
@@ -36,7 +36,7 @@ func (f *serverFlags) register(flags *pflag.FlagSet, drain, grace time.Duration)
 // serverSettings is what a server needs to know.
 type serverSettings struct {
 	listen, databaseURL, blobs, basePath string
-	accessKey, secretKey, caFile         string
+	accessKey, secretKey                 string
 	drain, grace                         time.Duration
 	log                                  *slog.Logger
 }
@@ -50,7 +50,6 @@ func (a *app) serverSettings(f serverFlags, level slog.Level) (serverSettings, e
 		basePath:    a.setting(f.basePath, "PAWL_BASE_PATH"),
 		accessKey:   a.getenv("PAWL_S3_ACCESS_KEY"),
 		secretKey:   a.getenv("PAWL_S3_SECRET_KEY"),
-		caFile:      a.getenv("PAWL_S3_CA_FILE"),
 		drain:       f.drain,
 		grace:       f.grace,
 	}
@@ -58,6 +57,9 @@ func (a *app) serverSettings(f serverFlags, level slog.Level) (serverSettings, e
 	s.log, err = a.logger(level, s.secrets())
 	if err != nil {
 		return s, err
+	}
+	if a.getenv("PAWL_S3_CA_FILE") != "" {
+		return s, configError{errors.New("PAWL_S3_CA_FILE is not supported by this version; unset it and set SSL_CERT_FILE to that file")}
 	}
 	if _, _, err := net.SplitHostPort(s.listen); err != nil {
 		return s, configError{fmt.Errorf("PAWL_LISTEN (or --listen) is %q; it must look like %s", s.listen, defaultListen)}
