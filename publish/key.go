@@ -47,14 +47,14 @@ func ParsePrefix(prefix string) (string, error) {
 	if prefix == "" {
 		return "", nil
 	}
-	// A beginning of a key may end with a slash, and its last segment may yet grow past "." or "-".
-	if why := nameFault(strings.TrimSuffix(prefix, "/")+"x", false); why != "" {
-		return "", invalid("prefix", "%s", why)
+	segments, slash := strings.CutSuffix(prefix, "/")
+	why := nameFault(segments, false)
+	if why != "" && !slash {
+		// The last segment may yet grow past "." or "-".
+		why = nameFault(prefix+"x", false)
 	}
-	if strings.HasSuffix(prefix, "/") {
-		if why := nameFault(strings.TrimSuffix(prefix, "/"), false); why != "" {
-			return "", invalid("prefix", "%s", why)
-		}
+	if why != "" {
+		return "", invalid("prefix", "%s", why)
 	}
 	return prefix, nil
 }
