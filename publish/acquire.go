@@ -99,8 +99,8 @@ func (r AcquireRequest) validate() error {
 		return invalid("/labels", "has more than %d entries; remove some", MaxLabels)
 	}
 	for name, value := range r.Labels {
-		if name == "" || len(name) > MaxLabelBytes || len(value) > MaxLabelBytes || textFault(name+value) != "" {
-			return invalid("/labels", "names and values are 1 to %d bytes of printable UTF-8", MaxLabelBytes)
+		if name == "" || len(name) > MaxLabelBytes || len(value) > MaxLabelBytes || textFault(name) != "" || textFault(value) != "" {
+			return invalid("/labels", "names and values are printable UTF-8 of at most %d bytes, names not empty", MaxLabelBytes)
 		}
 	}
 	return validateTTL(r.TTL)
