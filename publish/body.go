@@ -27,7 +27,8 @@ func measure(req UploadRequest, limit int64) *measuredBody {
 }
 
 // Read passes the body on. The end is checked as soon as the declared length is reached, before the last
-// bytes are handed over: a store that knows the length may never ask for the io.EOF behind it.
+// bytes are handed over: a store that knows the length may never ask for the io.EOF behind it. So the body is asked for
+// one byte more then: whether it goes on must not depend on how its bytes happened to be cut.
 func (b *measuredBody) Read(p []byte) (int, error) {
 	if b.err != nil {
 		return 0, b.err
@@ -45,13 +46,27 @@ func (b *measuredBody) Read(p []byte) (int, error) {
 		b.err = b.lengthMismatch(nil)
 	case err != nil && !errors.Is(err, io.EOF):
 		b.err = b.lengthMismatch(err)
-	case err != nil || b.n == b.size:
+	case err == nil && b.n == b.size:
+		b.err = b.nothingMore()
+	case err != nil:
 		b.err = b.atEnd()
 	}
 	if b.err != nil {
 		return 0, b.err
 	}
 	return n, err
+}
+
+// nothingMore checks that a body of declared length ends where it should.
+func (b *measuredBody) nothingMore() error {
+	switch n, err := io.ReadFull(b.from, make([]byte, 1)); {
+	case n > 0:
+		b.n++
+		return b.lengthMismatch(nil)
+	case !errors.Is(err, io.EOF):
+		return b.lengthMismatch(err)
+	}
+	return b.atEnd()
 }
 
 // atEnd compares what came with what was promised.
@@ -80,10 +95,14 @@ func (b *measuredBody) lengthMismatch(cause error) error {
 		Promised: promised, Came: fmt.Sprint(b.n), Cause: cause}
 }
 
-// whole reports whether the body was read to its end and found good.
-func (b *measuredBody) whole() bool {
-	// An empty body of known length has no Read that could reach its end.
-	return b.err == nil && (b.ended || b.size == 0 && b.n == 0 && (b.promised.IsZero() || b.promised == b.sum()))
+// finish reads the end of a body that the store has taken without a Read: an empty one of known length.
+func (b *measuredBody) finish() {
+	if b.err == nil && !b.ended && b.n == b.size {
+		b.err = b.nothingMore()
+	}
 }
+
+// whole reports whether the body was read to its end and found good.
+func (b *measuredBody) whole() bool { return b.err == nil && b.ended }
 
 func (b *measuredBody) sum() Digest { return Digest(b.hash.Sum(nil)) }

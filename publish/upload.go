@@ -191,6 +191,9 @@ func (s *Service) store(ctx context.Context, upload Upload, req UploadRequest, b
 		return body.tooLarge()
 	}
 	err := s.Blobs.Put(ctx, upload.Object(), body, req.Size, contentType)
+	if err == nil {
+		body.finish()
+	}
 	if body.err != nil {
 		return body.err // whatever the store made of it, the body was not good
 	}
