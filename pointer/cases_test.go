@@ -69,7 +69,8 @@ func raceOnce(store *pointer.Store, old publish.Lease, round int) (next publish.
 	}
 	acquire := func() {
 		next, acquireErr = store.Acquire(context.Background(), publish.AcquireRequest{
-			Key: old.Key, Holder: "other", TTL: time.Minute, LeaseID: publish.NewLeaseID()})
+			Key: old.Key, Holder: "other", TTL: time.Minute, LeaseID: publish.NewLeaseID(),
+		})
 	}
 	if round%2 == 0 {
 		renew, acquire = acquire, renew
@@ -176,7 +177,8 @@ func TestCase12AllReplicasAway(t *testing.T) {
 	var workers []worker
 	for n := range 50 {
 		lease, err := before.Acquire(context.Background(), publish.AcquireRequest{
-			Key: publish.Key(fmt.Sprintf("farm/%02d", n)), Holder: "w", TTL: ttl, LeaseID: publish.NewLeaseID()})
+			Key: publish.Key(fmt.Sprintf("farm/%02d", n)), Holder: "w", TTL: ttl, LeaseID: publish.NewLeaseID(),
+		})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -38,9 +38,9 @@ func translateRefused(refused *pgconn.PgError, err error) error {
 	class := refused.Code[:min(2, len(refused.Code))]
 	switch {
 	case class == "08", class == "53", class == "57", class == "58", class == "40",
-		refused.Code == "55P03",                        // lock_not_available
-		refused.Code == "25006",                        // read_only_sql_transaction: a standby
-		refused.Code == "3D000",                        // invalid_catalog_name: the database is gone
+		refused.Code == "55P03", // lock_not_available
+		refused.Code == "25006", // read_only_sql_transaction: a standby
+		refused.Code == "3D000", // invalid_catalog_name: the database is gone
 		refused.Code == "55000" && strings.Contains(refused.Message, "recovery"): // a standby, before the first write
 		return publish.Unavailable("Postgres", err)
 	case refused.Code == "42P01", refused.Code == "42883", refused.Code == "3F000": // undefined table, function, schema
@@ -51,6 +51,8 @@ func translateRefused(refused *pgconn.PgError, err error) error {
 }
 
 func outcomeUnknown(cause error) error {
-	return &publish.Error{Code: publish.ErrOutcomeUnknown, Cause: cause,
-		Detail: "the connection to Postgres broke before the answer; repeat the request to learn the outcome"}
+	return &publish.Error{
+		Code: publish.ErrOutcomeUnknown, Cause: cause,
+		Detail: "the connection to Postgres broke before the answer; repeat the request to learn the outcome",
+	}
 }

@@ -25,7 +25,8 @@ type worker struct {
 func grant(t *testing.T, store publish.PointerStore, key publish.Key, holder string) worker {
 	t.Helper()
 	lease, err := store.Acquire(context.Background(), publish.AcquireRequest{
-		Key: key, Holder: holder, TTL: time.Minute, LeaseID: publish.NewLeaseID()})
+		Key: key, Holder: holder, TTL: time.Minute, LeaseID: publish.NewLeaseID(),
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -210,7 +211,8 @@ func TestEpochIsRaisedOnce(t *testing.T) {
 	for n := range 16 {
 		go func() {
 			_, err := store.Acquire(context.Background(), publish.AcquireRequest{
-				Key: publish.Key("k" + string(rune('a'+n))), Holder: "w", TTL: time.Minute, LeaseID: publish.NewLeaseID()})
+				Key: publish.Key("k" + string(rune('a'+n))), Holder: "w", TTL: time.Minute, LeaseID: publish.NewLeaseID(),
+			})
 			done <- err
 		}()
 	}

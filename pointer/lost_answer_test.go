@@ -45,7 +45,8 @@ func TestCase15LostAnswers(t *testing.T) {
 				{"renew", func() (err error) { _, err = store.Renew(ctx, key, request.LeaseID, 0); return err }},
 				{"begin", func() (err error) {
 					start, err = store.BeginUpload(ctx, publish.BeginUploadRequest{
-						Grant: publish.Grant{Key: key, Token: lease.Token, LeaseID: request.LeaseID}, Path: "out"})
+						Grant: publish.Grant{Key: key, Token: lease.Token, LeaseID: request.LeaseID}, Path: "out",
+					})
 					return err
 				}},
 				{"complete", func() (err error) {
@@ -54,7 +55,8 @@ func TestCase15LostAnswers(t *testing.T) {
 				}},
 				{"publish", func() (err error) {
 					receipt, err = store.Publish(ctx, publish.PublishRequest{
-						Grant: publish.Grant{Key: key, Token: lease.Token, LeaseID: request.LeaseID}, Final: true})
+						Grant: publish.Grant{Key: key, Token: lease.Token, LeaseID: request.LeaseID}, Final: true,
+					})
 					return err
 				}},
 				{"release", func() (err error) { return store.Release(ctx, key, request.LeaseID) }},

@@ -41,8 +41,10 @@ func (f foundFile) stored(key publish.Key, path publish.Path) (publish.StoredFil
 	case f.State == publish.StateCondemned || f.State == publish.StateCollected:
 		return publish.StoredFile{}, &publish.Error{Code: publish.ErrGenerationCollected, Key: key, Token: f.Token}
 	case f.File == nil && f.Paths != nil:
-		return publish.StoredFile{}, &publish.Error{Code: publish.ErrNotFound, Key: key, Token: f.Token, Paths: f.Paths,
-			Detail: "the set has no primary file; name one of its paths"}
+		return publish.StoredFile{}, &publish.Error{
+			Code: publish.ErrNotFound, Key: key, Token: f.Token, Paths: f.Paths,
+			Detail: "the set has no primary file; name one of its paths",
+		}
 	case f.File == nil:
 		return publish.StoredFile{}, &publish.Error{Code: publish.ErrNotFound, Key: key, Token: f.Token, Path: path}
 	}
@@ -50,8 +52,10 @@ func (f foundFile) stored(key publish.Key, path publish.Path) (publish.StoredFil
 	if n, err := hex.Decode(upload.ID[:], []byte(f.UploadID)); err != nil || n != len(upload.ID) {
 		return publish.StoredFile{}, fmt.Errorf("reading the id of the upload of %s: %q", f.File.Path, f.UploadID)
 	}
-	return publish.StoredFile{File: *f.File, Token: f.Token, Object: upload.Object(),
-		Sealed: f.State == publish.StateSealed, Published: f.Published}, nil
+	return publish.StoredFile{
+		File: *f.File, Token: f.Token, Object: upload.Object(),
+		Sealed: f.State == publish.StateSealed, Published: f.Published,
+	}, nil
 }
 
 const currentFileSQL = `

@@ -128,7 +128,7 @@ func (s *Store) change(ctx context.Context, sql string, args ...any) (outcome, e
 	}
 	if status := conn.Conn().PgConn().TxStatus(); err != nil && status != 'I' && !conn.Conn().IsClosed() {
 		// The function failed: the transaction is over, but for the word.
-		_, _ = conn.Exec(ctx, `ROLLBACK`)
+		_, _ = conn.Exec(ctx, `ROLLBACK`) //nolint:errcheck // A connection that isn't idle is not given back to the pool.
 	}
 	if err != nil {
 		return outcome{}, err

@@ -76,8 +76,10 @@ func (b *measuredBody) atEnd() error {
 	case b.size >= 0 && b.n != b.size:
 		return b.lengthMismatch(io.ErrUnexpectedEOF)
 	case !b.promised.IsZero() && b.sum() != b.promised:
-		return &Error{Code: ErrDigestMismatch, Detail: "the body's SHA-256 is not the promised one; nothing was stored",
-			Promised: b.promised.String(), Came: b.sum().String()}
+		return &Error{
+			Code: ErrDigestMismatch, Detail: "the body's SHA-256 is not the promised one; nothing was stored",
+			Promised: b.promised.String(), Came: b.sum().String(),
+		}
 	}
 	return nil
 }
@@ -91,8 +93,10 @@ func (b *measuredBody) lengthMismatch(cause error) error {
 	if b.size >= 0 {
 		promised = fmt.Sprint(b.size)
 	}
-	return &Error{Code: ErrLengthMismatch, Detail: "the body is not complete; nothing was stored, send it again",
-		Promised: promised, Came: fmt.Sprint(b.n), Cause: cause}
+	return &Error{
+		Code: ErrLengthMismatch, Detail: "the body is not complete; nothing was stored, send it again",
+		Promised: promised, Came: fmt.Sprint(b.n), Cause: cause,
+	}
 }
 
 // finish reads the end of a body that the store has taken without a Read: an empty one of known length.

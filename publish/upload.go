@@ -135,8 +135,10 @@ func (s *Service) UploadAndPublish(ctx context.Context, req UploadRequest, pub P
 		return Receipt{}, err
 	}
 	if result.Overtaken && !sealed {
-		return Receipt{}, &Error{Code: ErrGenerationIncomplete, Key: req.Grant.Key, Token: req.Grant.Token,
-			Detail: "another upload of this path, which started later, counts; it publishes"}
+		return Receipt{}, &Error{
+			Code: ErrGenerationIncomplete, Key: req.Grant.Key, Token: req.Grant.Token,
+			Detail: "another upload of this path, which started later, counts; it publishes",
+		}
 	}
 	return s.Publish(ctx, pub)
 }
@@ -155,8 +157,10 @@ func (s *Service) upload(ctx context.Context, req UploadRequest, replay bool) (r
 			return UploadResult{}, false, err
 		}
 		if same {
-			return UploadResult{File: *start.Existing, Key: req.Grant.Key, Token: req.Grant.Token, Replaced: true,
-				Identical: true, SupersededBy: start.SupersededBy}, start.Sealed, nil
+			return UploadResult{
+				File: *start.Existing, Key: req.Grant.Key, Token: req.Grant.Token, Replaced: true,
+				Identical: true, SupersededBy: start.SupersededBy,
+			}, start.Sealed, nil
 		}
 		// Other bytes for a sealed generation: ask again without replay, to be refused and recorded as the case is.
 		begin.ReplaySealed = false

@@ -42,6 +42,8 @@ func (h *Handler) accountFor(next echo.HandlerFunc) echo.HandlerFunc {
 		header.Set("Referrer-Policy", "no-referrer")
 		header.Set(echo.HeaderContentSecurityPolicy, apiPolicy)
 		header.Set(echo.HeaderCacheControl, "no-store")
+		h.metrics.inFlight.Inc()
+		defer h.metrics.inFlight.Dec()
 		defer h.conclude(c, id, start)
 		if err := next(c); err != nil {
 			c.Error(err)

@@ -50,8 +50,10 @@ func readJSON(c echo.Context, into members) error {
 	if err != nil || len(bytes.TrimSpace(body)) == 0 {
 		return err
 	}
+	// A form's type is what curl -d says of any body. A real form is no JSON and is refused below.
 	kind, _, err := mime.ParseMediaType(c.Request().Header.Get(echo.HeaderContentType))
-	if c.Request().Header.Get(echo.HeaderContentType) != "" && (err != nil || kind != echo.MIMEApplicationJSON) {
+	if c.Request().Header.Get(echo.HeaderContentType) != "" &&
+		(err != nil || kind != echo.MIMEApplicationJSON && kind != echo.MIMEApplicationForm) {
 		return publish.InvalidField(publish.ErrInvalidRequest, echo.HeaderContentType, "must be application/json")
 	}
 	if !utf8.Valid(body) {

@@ -25,6 +25,7 @@ type Metrics struct {
 	retryLoops      prometheus.Counter
 	refusals        *prometheus.CounterVec
 	requests        *prometheus.HistogramVec
+	inFlight        prometheus.Gauge
 }
 
 var _ publish.Observer = (*Metrics)(nil)
@@ -52,6 +53,10 @@ func NewMetrics() *Metrics {
 			Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300, 1800},
 		},
 			[]string{"route", "method", "status"}),
+		inFlight: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "pawl_http_requests_in_flight",
+			Help: "Requests that are being answered now, those that wait for a lease or a version included.",
+		}),
 	}
 	for _, outcome := range []string{"published", "replayed"} {
 		m.publishes.WithLabelValues(outcome)
@@ -60,7 +65,7 @@ func NewMetrics() *Metrics {
 		m.fenceRejections.WithLabelValues(operation)
 	}
 	m.registry.MustRegister(m.grants, m.uploads, m.uploadBytes, m.uploadsInFlight, m.publishes, m.fenceRejections, m.retryLoops,
-		m.refusals, m.requests, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+		m.refusals, m.requests, m.inFlight, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }
 

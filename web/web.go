@@ -82,7 +82,7 @@ func New(service *publish.Service, opts Options) (*Handler, error) {
 	}
 	h.echo = echo.New()
 	h.echo.HTTPErrorHandler = h.writeError
-	h.echo.Use(h.accountFor, h.limitBody, h.recoverPanics)
+	h.echo.Use(h.accountFor, h.limitBody, h.recoverPanics, refuseForeignOrigins)
 	h.register(routes())
 	return h, nil
 }

@@ -190,8 +190,10 @@ while [ ! -e "$NOTES/go-$HOLDER" ]; do sleep 0.05; done
 vips thumbnail "$PICTURE" "$NOTES/$HOLDER.jpg" "$WIDTH"
 exec "$PAWL" put "$KEY" "$NOTES/$HOLDER.jpg" --path thumb.jpg --publish`
 	work := func(holder, ttl, width string) *process {
-		return start(t, []string{"PAWL_URL=" + s.url, "PAWL=" + binary(t), "KEY=" + key, "HOLDER=" + holder, "TTL=" + ttl,
-			"NOTES=" + notes, "PICTURE=" + picture(t), "WIDTH=" + width}, "sh", "-c", script)
+		return start(t, []string{
+			"PAWL_URL=" + s.url, "PAWL=" + binary(t), "KEY=" + key, "HOLDER=" + holder, "TTL=" + ttl,
+			"NOTES=" + notes, "PICTURE=" + picture(t), "WIDTH=" + width,
+		}, "sh", "-c", script)
 	}
 	letGo := func(holder string) {
 		if err := os.WriteFile(filepath.Join(notes, "go-"+holder), nil, 0o600); err != nil {
