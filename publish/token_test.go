@@ -76,16 +76,16 @@ func TestLeaseIDHides(t *testing.T) {
 	}
 	_, err := publish.ParseLeaseID(id.Hex() + "0")
 	fmt.Fprint(&b, err)
-	raw := make([]string, 4) // The bytes in decimal, as %v of an array prints them.
+	raw, source := make([]string, 4), make([]string, 4) // The bytes as %v and %#v of an array print them.
 	for i := range raw {
 		n, err := strconv.ParseUint(id.Hex()[2*i:2*i+2], 16, 8)
 		if err != nil {
 			t.Fatal(err)
 		}
-		raw[i] = strconv.FormatUint(n, 10)
+		raw[i], source[i] = strconv.FormatUint(n, 10), fmt.Sprintf("%#x", n)
 	}
 	text := strings.ToLower(b.String())
-	for _, secret := range []string{id.Hex(), id.Hex()[:12], strings.Join(raw, " ")} {
+	for _, secret := range []string{id.Hex(), id.Hex()[:12], strings.Join(raw, " "), strings.Join(source, ", ")} {
 		if strings.Contains(text, secret) {
 			t.Errorf("%q shows in:\n%s", secret, b.String())
 		}
