@@ -25,6 +25,7 @@ type Keeper struct {
 	ctx    context.Context
 	fail   context.CancelCauseFunc
 	stop   context.CancelFunc
+	expiry *time.Timer // ends ctx when the lease runs out by the own clock
 	lost   chan struct{}
 	done   chan struct{}
 
@@ -37,6 +38,7 @@ type Keeper struct {
 func (c *Client) KeepLease(ctx context.Context, lease Lease) *Keeper {
 	k := &Keeper{client: c, lease: lease, lost: make(chan struct{}), done: make(chan struct{})}
 	k.ctx, k.fail = context.WithCancelCause(ctx)
+	k.expiry = time.AfterFunc(lease.Remaining(), func() { k.fail(ErrLeaseExpired) })
 	var renewing context.Context
 	renewing, k.stop = context.WithCancel(context.WithoutCancel(ctx))
 	go k.run(renewing)
@@ -69,13 +71,14 @@ func (k *Keeper) Lease() Lease {
 func (k *Keeper) Stop() {
 	k.stop()
 	<-k.done
+	k.expiry.Stop()
 	k.fail(context.Canceled)
 }
 
 func (k *Keeper) run(ctx context.Context) {
 	defer close(k.done)
 	for failures := 0; ; {
-		if !k.pause(ctx, k.untilNext(failures)) {
+		if !sleep(ctx, k.untilNext(failures)) {
 			return
 		}
 		switch err := k.renew(ctx); {
@@ -108,32 +111,11 @@ func (k *Keeper) untilNext(failures int) time.Duration {
 	return max(lease.TTL()/3-time.Since(lease.Sent), 0)
 }
 
-// pause waits for d and meanwhile ends the Context when the lease runs out. It reports whether to go on.
-func (k *Keeper) pause(ctx context.Context, d time.Duration) bool {
-	next := time.NewTimer(d)
-	defer next.Stop()
-	expiry := time.NewTimer(k.Lease().Remaining())
-	defer expiry.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return false
-		case <-expiry.C:
-			k.fail(ErrLeaseExpired)
-		case <-next.C:
-			return true
-		}
-	}
-}
-
-// renew sends one renewal. It takes at most a third of the TTL, or until the lease runs out, so that a silent
-// server is noticed before expiry.
+// renew sends one renewal. It takes at most a third of the TTL, so that a silent server leaves time for others.
 func (k *Keeper) renew(ctx context.Context) error {
 	lease := k.Lease()
 	ctx, cancel := context.WithTimeout(ctx, max(lease.TTL()/3, 250*time.Millisecond))
 	defer cancel()
-	expiry := time.AfterFunc(lease.Remaining(), func() { k.fail(ErrLeaseExpired) })
-	defer expiry.Stop()
 	var renewed Lease
 	call := k.client.renewal(lease.Key, lease.LeaseID, 0, &renewed)
 	body, err := json.Marshal(call.body)
@@ -152,5 +134,6 @@ func (k *Keeper) renew(ctx context.Context) error {
 	k.mu.Lock()
 	k.lease = renewed
 	k.mu.Unlock()
+	k.expiry.Reset(renewed.Remaining())
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -73,7 +74,7 @@ func (a *app) dev(ctx context.Context, settings serverSettings, data string) (er
 		ended = make(chan error, 1)
 		go func() {
 			<-postgres.Done()
-			ended <- publish.Unavailable("the private Postgres, which has stopped,", postgres.Err())
+			ended <- unreachableError{fmt.Errorf("the private Postgres has ended by itself: %s", ends(postgres.Err().Error()))}
 		}()
 	}
 	if settings.blobs == "" {
@@ -123,4 +124,13 @@ func (a *app) greet(address, data string) {
 	a.printf("  curl -sS -X POST %s/-/lease -H 'Content-Type: application/json' -d '{\"holder\":\"me\",\"ttl\":\"1h\",\"lease_id\":\"%s\"}'\n", key, id)
 	a.printf("  curl -sS -X PUT '%s/-/generations/1/files/hello.txt?publish=true' -H 'Pawl-Lease: %s' --data-binary 'Hello from Pawl'\n", key, id)
 	a.printf("  curl -sSL %s/-/current\n", key)
+}
+
+// ends shortens a text of many lines, such as a log, to its first line and the last three.
+func ends(text string) string {
+	lines := strings.Split(strings.TrimPrefix(text, "postgres ended: "), "\n")
+	if len(lines) > 4 {
+		lines = append(lines[:1], lines[len(lines)-3:]...)
+	}
+	return strings.Join(lines, "\n  ")
 }

@@ -109,10 +109,14 @@ type missingError struct{ error }
 func (missingError) exitCode() int   { return exitMissing }
 func (e missingError) Unwrap() error { return e.error }
 
+// unreachableError is a part of the system that is away.
+type unreachableError struct{ error }
+
+func (unreachableError) exitCode() int   { return exitUnreachable }
+func (e unreachableError) Unwrap() error { return e.error }
+
 // fencedError is a grant that was lost to a newer one.
-type fencedError struct {
-	error
-}
+type fencedError struct{ error }
 
 func (fencedError) exitCode() int   { return exitFenced }
 func (e fencedError) Unwrap() error { return e.error }

@@ -72,13 +72,17 @@ func TestMessagesOfTheFence(t *testing.T) {
 	t.Parallel()
 	for want, e := range map[string]*publish.Error{
 		"fenced: token 17 is stale: token 18 (holder render-b) was accepted; this output must not be retried": {
-			Code: publish.ErrStaleToken, Token: 17, AcceptedToken: 18, GrantedToken: 19, Holder: "render-b"},
+			Code: publish.ErrStaleToken, Token: 17, AcceptedToken: 18, GrantedToken: 19, Holder: "render-b",
+		},
 		"fenced: token 17 is stale: token 18 (holder render-b) was granted; this output must not be retried": {
-			Code: publish.ErrStaleToken, Token: 17, AcceptedToken: 16, GrantedToken: 18, Holder: "render-b"},
+			Code: publish.ErrStaleToken, Token: 17, AcceptedToken: 16, GrantedToken: 18, Holder: "render-b",
+		},
 		"fenced: token 17 is stale: it was granted in a history that the database has lost; this output must not be retried": {
-			Code: publish.ErrStaleToken, Token: 17, GrantedToken: 12},
+			Code: publish.ErrStaleToken, Token: 17, GrantedToken: 12,
+		},
 		"fenced: the lease of token 17 is lost: token 18 (holder render-b) was granted; this output must not be retried": {
-			Code: publish.ErrLeaseLost, Token: 17, GrantedToken: 18, Holder: "render-b"},
+			Code: publish.ErrLeaseLost, Token: 17, GrantedToken: 18, Holder: "render-b",
+		},
 	} {
 		if got := message(fmt.Errorf("publish: %w", e)); got != want {
 			t.Errorf("got  %s\nwant %s", got, want)

@@ -89,8 +89,10 @@ func (r *rig) acquire(t *testing.T, key publish.Key, holder string, ttl time.Dur
 // publish publishes one file under a lease.
 func (r *rig) publish(t *testing.T, lease client.Lease, path publish.Path, body string) publish.Receipt {
 	t.Helper()
-	receipt, err := r.client.UploadAndPublish(t.Context(), publish.UploadRequest{Grant: lease.Grant(), Path: path,
-		Size: int64(len(body)), Body: strings.NewReader(body)})
+	receipt, err := r.client.UploadAndPublish(t.Context(), publish.UploadRequest{
+		Grant: lease.Grant(), Path: path,
+		Size: int64(len(body)), Body: strings.NewReader(body),
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

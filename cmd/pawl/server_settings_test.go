@@ -1,0 +1,50 @@
+package main
+
+import (
+	"errors"
+	"log/slog"
+	"strings"
+	"testing"
+)
+
+func TestLoopback(t *testing.T) {
+	t.Parallel()
+	for listen, want := range map[string]bool{
+		"127.0.0.1:8484": true, "127.9.9.9:1": true, "[::1]:8484": true, "localhost:8484": true, "[::ffff:127.0.0.1]:1": true,
+		":8484": false, "0.0.0.0:8484": false, "[::]:8484": false, "10.0.0.1:8484": false, "example.com:8484": false, "nonsense": false,
+	} {
+		if got := loopback(listen); got != want {
+			t.Errorf("loopback(%q) = %v", listen, got)
+		}
+	}
+}
+
+// Case 50: neither an address with its password nor a key of the store shows in a log or an error.
+func TestCase50NoSecretInTheLog(t *testing.T) {
+	t.Parallel()
+	for dsn, written := range map[string]string{
+		"postgres://me:canary-1%40@db/pawl":   "canary-1@, canary-1%40",
+		"host=db user=me password='canary-1'": "canary-1",
+	} {
+		var stderr strings.Builder
+		a := &app{stderr: &stderr, getenv: lookup([]string{
+			"PAWL_DATABASE_URL=" + dsn, "PAWL_S3_ACCESS_KEY=canary-2",
+			"PAWL_S3_SECRET_KEY=canary-3", "PAWL_LOG_FORMAT=json",
+		})}
+		settings, err := a.serverSettings(serverFlags{}, slog.LevelInfo)
+		if err != nil {
+			t.Fatal(err)
+		}
+		leak := errors.New("dialing " + dsn + " with " + written + ", canary-2 and canary-3")
+		settings.log.Warn("failed", "error", leak)
+		clean := settings.redacted(configError{leak})
+		for _, text := range []string{stderr.String(), clean.Error()} {
+			if strings.Contains(text, "canary") || !strings.Contains(text, "[hidden]") {
+				t.Errorf("%s", text)
+			}
+		}
+		if exitCode(clean) != exitConfig {
+			t.Errorf("exit code %d", exitCode(clean))
+		}
+	}
+}
