@@ -31,20 +31,26 @@ func TestJSON(t *testing.T) {
 			Key: "k", Token: 17, LeaseID: id, Holder: "a", Held: true, TTLMillis: 30_000, ExpiresAt: &at, ServerTime: at, Labels: map[string]string{"job": "7"},
 		}, `{"key":"k","token":17,"lease_id":"000102030405060708090a0b0c0d0e0f","holder":"a","held":true,"ttl_ms":30000,
 			"expires_at":"2026-07-01T12:00:00.005Z","server_time":"2026-07-01T12:00:00.005Z","superseded":null,"current":null,"labels":{"job":"7"}}`},
-		{"a released lease, to others", &publish.Lease{Key: "k", Token: 17, Holder: "a", TTLMillis: 1, ServerTime: at, Current: &version},
+		{
+			"a released lease, to others", &publish.Lease{Key: "k", Token: 17, Holder: "a", TTLMillis: 1, ServerTime: at, Current: &version},
 			`{"key":"k","token":17,"holder":"a","held":false,"ttl_ms":1,"expires_at":null,"server_time":"2026-07-01T12:00:00.005Z",
-			"superseded":null,"current":{"token":17,"revision":1}}`},
+			"superseded":null,"current":{"token":17,"revision":1}}`,
+		},
 		{"a receipt", &publish.Receipt{
 			Key: "k", Token: 17, Revision: 1, ManifestDigest: publish.Digest{1}, Final: true, Primary: "f", Files: 1, Bytes: 2, PublishedAt: at,
 			Publisher: "a", SourceRevision: &source, Metadata: map[string]string{"m": "1"}, Current: &version,
 		}, `{"key":"k","token":17,"revision":1,"manifest_digest":"` + hex + `","final":true,"primary":"f","files":1,"bytes":2,
 			"published_at":"2026-07-01T12:00:00.005Z","publisher":"a","source_revision":0,"metadata":{"m":"1"},"replayed":false,
 			"current":{"token":17,"revision":1},"previous":null,"lease_expired":false}`},
-		{"a pointer", &publish.Pointer{Key: "k", Token: 17, Revision: 1, ManifestDigest: publish.Digest{1}, Files: 2, Bytes: 3, PublishedAt: at, Publisher: "a"},
+		{
+			"a pointer", &publish.Pointer{Key: "k", Token: 17, Revision: 1, ManifestDigest: publish.Digest{1}, Files: 2, Bytes: 3, PublishedAt: at, Publisher: "a"},
 			`{"key":"k","token":17,"revision":1,"manifest_digest":"` + hex + `","final":false,"files":2,"bytes":3,
-			"published_at":"2026-07-01T12:00:00.005Z","publisher":"a"}`},
-		{"an upload", &publish.UploadResult{File: publish.File{Path: "f", Size: 0, SHA256: publish.Digest{1}, ContentType: "text/plain"}, Key: "k", Token: 17},
-			`{"path":"f","size":0,"sha256":"` + hex + `","content_type":"text/plain","key":"k","token":17,"replaced":false}`},
+			"published_at":"2026-07-01T12:00:00.005Z","publisher":"a"}`,
+		},
+		{
+			"an upload", &publish.UploadResult{File: publish.File{Path: "f", Size: 0, SHA256: publish.Digest{1}, ContentType: "text/plain"}, Key: "k", Token: 17},
+			`{"path":"f","size":0,"sha256":"` + hex + `","content_type":"text/plain","key":"k","token":17,"replaced":false}`,
+		},
 		{"a rejection before any publish", &publish.Rejection{
 			Token: 16, Operation: "upload", Code: publish.ErrStaleToken, Path: "f", Holder: "a", GrantedToken: 17, SupersededBy: "b", FirstAt: at, LastAt: at, Repeat: 1,
 		}, `{"token":16,"operation":"upload","code":"stale-token","path":"f","holder":"a","granted_token":17,"superseded_by":"b",
