@@ -17,6 +17,8 @@ const setting = "PAWL_BLOBS"
 type Options struct {
 	AccessKey string // PAWL_S3_ACCESS_KEY
 	SecretKey string // PAWL_S3_SECRET_KEY
+	// CAFile names a PEM file with certificates that are trusted besides the system's (PAWL_S3_CA_FILE).
+	CAFile string
 }
 
 // Store is a publish.BlobStore that holds resources until it is closed.

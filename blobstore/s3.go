@@ -2,6 +2,7 @@ package blobstore
 
 import (
 	"context"
+	"crypto/tls"
 	"fmt"
 	"net"
 	"net/http"
@@ -48,6 +49,7 @@ func newS3(config s3Config) (*S3, error) {
 	transport := &http.Transport{
 		Proxy:                 http.ProxyFromEnvironment,
 		DialContext:           dialer.DialContext,
+		TLSClientConfig:       &tls.Config{RootCAs: config.roots, MinVersion: tls.VersionTLS12},
 		TLSHandshakeTimeout:   connectTimeout,
 		ResponseHeaderTimeout: answerTimeout,
 		ExpectContinueTimeout: time.Second,

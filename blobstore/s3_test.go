@@ -2,14 +2,16 @@ package blobstore
 
 import (
 	"context"
-	"crypto/tls"
-	"crypto/x509"
+	"encoding/pem"
+	"errors"
 	"io"
 	"log"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -22,8 +24,15 @@ import (
 // upload is left in it.
 func openS3(t *testing.T, server testenv.S3, prefix string) *S3 {
 	t.Helper()
+	return openS3With(t, server, prefix, "")
+}
+
+// openS3With trusts the certificates in a file as well.
+func openS3With(t *testing.T, server testenv.S3, prefix, caFile string) *S3 {
+	t.Helper()
 	query := url.Values{"endpoint": {server.Endpoint}, "region": {server.Region}, "path_style": {"true"}}
-	store, err := Open(t.Context(), "s3://"+server.Bucket+"/"+prefix+"?"+query.Encode(), Options{AccessKey: server.AccessKey, SecretKey: server.SecretKey})
+	store, err := Open(t.Context(), "s3://"+server.Bucket+"/"+prefix+"?"+query.Encode(),
+		Options{AccessKey: server.AccessKey, SecretKey: server.SecretKey, CAFile: caFile})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -81,9 +90,20 @@ func TestS3OverTLS(t *testing.T) {
 		toServer.CloseIdleConnections()
 	})
 	server.Endpoint = proxy.URL
-	s := openS3(t, server, "")
-	s.transport.TLSClientConfig = &tls.Config{RootCAs: x509.NewCertPool()}
-	s.transport.TLSClientConfig.RootCAs.AddCert(proxy.Certificate())
+	caFile := filepath.Join(t.TempDir(), "ca.pem")
+	certificate := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: proxy.Certificate().Raw})
+	if err := os.WriteFile(caFile, certificate, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := openS3With(t, server, "", caFile)
+	stranger, err := Open(t.Context(), "s3://bucket?endpoint="+server.Endpoint, someKeys)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stranger.Close() //nolint:errcheck // It only closes connections.
+	if err := stranger.Check(t.Context()); !errors.Is(err, publish.ErrUnavailable) || !strings.Contains(err.Error(), "certificate") {
+		t.Errorf("a certificate of an unknown authority: %v, want unavailable, and the certificate as the cause", err)
+	}
 	t.Run("Suite", func(t *testing.T) {
 		publishtest.TestBlobStore(t, func(*testing.T) publish.BlobStore { return s })
 	})

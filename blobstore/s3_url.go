@@ -1,8 +1,11 @@
 package blobstore
 
 import (
+	"crypto/x509"
+	"fmt"
 	"io/fs"
 	"net/url"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -18,6 +21,7 @@ type s3Config struct {
 	pathStyle *bool // nil: as the endpoint usually has it
 	accessKey string
 	secretKey string
+	roots     *x509.CertPool // nil: those of the system
 }
 
 var s3Parameters = []string{"endpoint", "path_style", "region"}
@@ -54,6 +58,9 @@ func parseS3(u *url.URL, opts Options) (s3Config, error) {
 			return s3Config{}, badURL("has the parameter %s %d times; give it once", name, len(values))
 		}
 	}
+	if config.roots, err = trusted(opts.CAFile); err != nil {
+		return s3Config{}, err
+	}
 	return config, config.set(query)
 }
 
@@ -84,4 +91,23 @@ func (c *s3Config) set(query url.Values) error {
 		c.region = "us-east-1" // What S3-compatible servers expect unless they are told otherwise.
 	}
 	return nil
+}
+
+// trusted adds the certificates of a PEM file to the system's. Without a file it returns nil, which stands for the system's.
+func trusted(file string) (*x509.CertPool, error) {
+	if file == "" {
+		return nil, nil //nolint:nilnil // That is how crypto/tls has it.
+	}
+	pem, err := os.ReadFile(file)
+	if err != nil {
+		return nil, fmt.Errorf("PAWL_S3_CA_FILE: %w; name a file that the server can read", err)
+	}
+	roots, err := x509.SystemCertPool()
+	if err != nil {
+		roots = x509.NewCertPool()
+	}
+	if !roots.AppendCertsFromPEM(pem) {
+		return nil, fmt.Errorf("PAWL_S3_CA_FILE: %s has no certificate in PEM form; it must look like -----BEGIN CERTIFICATE-----", file)
+	}
+	return roots, nil
 }

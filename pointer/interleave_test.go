@@ -246,6 +246,17 @@ func TestWaitedGrantHasItsWholeTTL(t *testing.T) {
 	}
 }
 
+// Case 11: a transaction that began while A's lease ran, and waited for the row until it had run out, sees that it has.
+func TestCase11ExpiryWhileWaiting(t *testing.T) {
+	t.Parallel()
+	blocker, waiter, _ := race(t)
+	blocker.exec(`UPDATE pawl.keys SET lease_expires_at = clock_timestamp() + interval '300 ms' WHERE name = $1`, raceKey)
+	waiter.exec(`SELECT now()`) // B's transaction begins before the expiry.
+	blocker.beforeCommit = func() { blocker.exec(`SELECT pg_sleep(0.4)`) }
+	granted := waiter.behind(blocker, acquireCall, raceKey, "B")
+	wantCode(t, "acquire by B", granted, "")
+}
+
 // behindAt is behind, and tells the database's time just before the other session commits.
 func (s *session) behindAt(other *session, at *time.Time, sql string, args ...any) answer {
 	s.t.Helper()

@@ -123,9 +123,9 @@ func (r PublishRequest) validate() error {
 func ManifestDigest(files []File) Digest {
 	sorted := slices.SortedFunc(slices.Values(files), func(a, b File) int { return strings.Compare(string(a.Path), string(b.Path)) })
 	h := sha256.New()
-	h.Write([]byte("pawl-manifest-1\n")) //nolint:errcheck // hash.Hash.Write never returns an error.
+	h.Write([]byte("pawl-manifest-1\n")) // It never returns an error.
 	for _, f := range sorted {
-		fmt.Fprintf(h, "%s\t%d\t%s\t%s\n", f.SHA256, f.Size, f.ContentType, f.Path) //nolint:errcheck // As above.
+		fmt.Fprintf(h, "%s\t%d\t%s\t%s\n", f.SHA256, f.Size, f.ContentType, f.Path) //nolint:errcheck // A hash takes every byte.
 	}
 	return Digest(h.Sum(nil))
 }

@@ -41,7 +41,7 @@ func startServer(ctx context.Context, s serverSettings, migrate bool) (_ *server
 	if err := prepareSchema(ctx, s.databaseURL, migrate); err != nil {
 		return nil, err
 	}
-	blobs, err := blobstore.Open(ctx, s.blobs, blobstore.Options{AccessKey: s.accessKey, SecretKey: s.secretKey})
+	blobs, err := blobstore.Open(ctx, s.blobs, blobstore.Options{AccessKey: s.accessKey, SecretKey: s.secretKey, CAFile: s.caFile})
 	if err != nil {
 		return nil, configError{err}
 	}

@@ -36,7 +36,7 @@ func (f *serverFlags) register(flags *pflag.FlagSet, drain, grace time.Duration)
 // serverSettings is what a server needs to know.
 type serverSettings struct {
 	listen, databaseURL, blobs, basePath string
-	accessKey, secretKey                 string
+	accessKey, secretKey, caFile         string
 	drain, grace                         time.Duration
 	log                                  *slog.Logger
 }
@@ -50,6 +50,7 @@ func (a *app) serverSettings(f serverFlags, level slog.Level) (serverSettings, e
 		basePath:    a.setting(f.basePath, "PAWL_BASE_PATH"),
 		accessKey:   a.getenv("PAWL_S3_ACCESS_KEY"),
 		secretKey:   a.getenv("PAWL_S3_SECRET_KEY"),
+		caFile:      a.getenv("PAWL_S3_CA_FILE"),
 		drain:       f.drain,
 		grace:       f.grace,
 	}
@@ -57,9 +58,6 @@ func (a *app) serverSettings(f serverFlags, level slog.Level) (serverSettings, e
 	s.log, err = a.logger(level, s.secrets())
 	if err != nil {
 		return s, err
-	}
-	if a.getenv("PAWL_S3_CA_FILE") != "" {
-		return s, configError{errors.New("PAWL_S3_CA_FILE is not supported by this version; unset it and set SSL_CERT_FILE to that file")}
 	}
 	if _, _, err := net.SplitHostPort(s.listen); err != nil {
 		return s, configError{fmt.Errorf("PAWL_LISTEN (or --listen) is %q; it must look like %s", s.listen, defaultListen)}
