@@ -41,7 +41,8 @@ BEGIN
             CASE WHEN g.token = k.counter THEN k.lease_expires_at END)) * 1000), 0)::bigint)
     ON CONFLICT (key_id, token, operation, path) DO UPDATE SET repeat = old.repeat + 1,
         last_at = greatest(old.last_at, excluded.last_at), accepted_token = excluded.accepted_token,
-        granted_token = excluded.granted_token, overrun_ms = excluded.overrun_ms
+        granted_token = excluded.granted_token, superseded_by = excluded.superseded_by,
+        superseded_at = excluded.superseded_at, overrun_ms = excluded.overrun_ms
     RETURNING * INTO r;
     RETURN pawl.refused('stale-token', jsonb_build_object('key', k.name, 'path', nullif(p_path, ''),
         'operation', p_operation, 'token', p_token, 'accepted_token', nullif(k.fence, 0), 'granted_token', k.counter,

@@ -80,7 +80,11 @@ func (s *Service) refused(ctx context.Context, err error) error {
 		return err
 	}
 	if refusal.Detail == "" {
-		refusal.Detail = explain(refusal)
+		// The store's error is left as it is: it may be shared.
+		explained := *refusal
+		explained.Detail = explain(refusal)
+		refusal = &explained
+		err = refusal
 	}
 	s.observe().Refused(refusal)
 	if refusal.Code == ErrStaleToken {
