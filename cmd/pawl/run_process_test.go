@@ -200,14 +200,27 @@ func TestExpiredLeaseMayPublish(t *testing.T) {
 func TestSuspendAndResume(t *testing.T) {
 	t.Parallel()
 	r, dir := newRig(t), t.TempDir()
-	a := startRun(t, r, dir, `echo $$ >a.pid; `+until+`echo a >"$PAWL_OUT/out.txt"`)
+	gate := filepath.Join(dir, "gate")
+	if err := syscall.Mkfifo(gate, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	// It waits without starting others: a shell that is stopped in the middle of a vfork shows as waiting, not as stopped.
+	a := startRun(t, r, dir, `echo $$ >a.pid; read x <gate; echo a >"$PAWL_OUT/out.txt"`)
 	child := pids(t, dir, 1)[0]
 	a.signal(t, syscall.SIGTSTP)
 	for _, pid := range []int{child, a.cmd.Process.Pid} {
 		eventually(t, "the stop", func() bool { return state(pid) == 'T' })
 	}
-	touch(t, filepath.Join(dir, "go"))
 	a.signal(t, syscall.SIGCONT)
+	eventually(t, "the resumption", func() bool { return state(child) == 'S' })
+	opened, err := os.OpenFile(gate, os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer opened.Close()
+	if _, err := opened.WriteString("go\n"); err != nil {
+		t.Fatal(err)
+	}
 	a.exit(t, 0, "published")
 }
 

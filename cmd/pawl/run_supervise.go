@@ -22,13 +22,14 @@ func (w worker) run(ctx context.Context, cmd *exec.Cmd) error {
 		return err
 	}
 	family := newFamily(ctx)
+	// From before the start on: the default effect of TSTP would stop this process and leave the command running.
+	signal.Notify(w.signals, syscall.SIGTSTP, syscall.SIGCONT)
 	process, err := child.Start(cmd, syscall.SIGKILL)
 	if err != nil {
 		closeStreams()
 		return childError{126, fmt.Sprintf("%s: can't be executed: %v", cmd.Path, err)}
 	}
 	family.lead(process.PID())
-	signal.Notify(w.signals, syscall.SIGTSTP, syscall.SIGCONT)
 
 	interrupted := w.supervise(ctx, process, family)
 	family.end(w.killAfter)
