@@ -27,12 +27,31 @@ LANGUAGE sql STABLE AS $$
 $$;
 -- +goose StatementEnd
 
+-- unmet holds what the next publish would name against the paths that a request expects: those that aren't there, and those
+-- without a byte. EXCEPT and INTERSECT hash or sort, whatever the planner believes of the two sets; a join could become a
+-- loop over both when the statistics are older than the files.
+-- +goose StatementBegin
+CREATE FUNCTION pawl.unmet(g pawl.generations, p_expect text[], p_allow_empty boolean, OUT missing jsonb, OUT empty jsonb)
+LANGUAGE sql STABLE AS $$
+    SELECT (SELECT jsonb_agg(path ORDER BY path) FROM (
+            SELECT expected COLLATE "C" AS path FROM unnest(p_expect) expected
+            EXCEPT SELECT path FROM pawl.files
+            WHERE key_id = (g).key_id AND token = (g).token AND state = 'stored' AND until_revision IS NULL) absent),
+        (SELECT jsonb_agg(path ORDER BY path) FROM (
+            SELECT expected COLLATE "C" AS path FROM unnest(p_expect) expected
+            INTERSECT SELECT path FROM pawl.files
+            WHERE key_id = (g).key_id AND token = (g).token AND state = 'stored' AND until_revision IS NULL
+                AND size = 0 AND NOT p_allow_empty) hollow)
+$$;
+-- +goose StatementEnd
+
 -- publish locks the key, then the generation, and checks in the order of the API: existence, unknown token, lease id,
 -- replay, stale, condemned, sealed, preconditions, completeness. Then it flips.
 -- +goose StatementBegin
 CREATE FUNCTION pawl.publish(p_key text, p_token bigint, p_lease bytea, p_final boolean, p_primary text,
     p_source_revision bigint, p_metadata jsonb, p_manifest_digest bytea, p_release boolean,
-    p_match_token bigint, p_match_revision bigint, p_create_only boolean) RETURNS jsonb LANGUAGE plpgsql AS $$
+    p_match_token bigint, p_match_revision bigint, p_create_only boolean,
+    p_expect text[], p_allow_empty boolean) RETURNS jsonb LANGUAGE plpgsql AS $$
 DECLARE
     k            pawl.keys;
     g            pawl.generations;
@@ -42,6 +61,8 @@ DECLARE
     counting     record;
     failed       jsonb;
     pending      jsonb;
+    missing      jsonb;
+    empty        jsonb;
     primary_file pawl.files;
     facts        jsonb;
     mode         text;
@@ -54,12 +75,17 @@ BEGIN
         RETURN refusal;
     END IF;
 
-    -- Replay: equal in body and manifest to the generation's latest revision.
+    -- Replay: equal in body and manifest to the generation's latest revision. What is expected is a check, as the digest
+    -- is, and not kept: a sealed set that doesn't pass it was published by another request.
+    IF p_final AND cardinality(p_expect) > 0 THEN
+        SELECT * INTO missing, empty FROM pawl.unmet(g, p_expect, p_allow_empty);
+    END IF;
     SELECT * INTO r FROM pawl.receipts WHERE key_id = k.id AND token = p_token AND revision = g.revision;
     IF FOUND AND r.final = p_final AND r.requested_primary IS NOT DISTINCT FROM p_primary
         AND r.source_revision IS NOT DISTINCT FROM p_source_revision AND r.metadata = p_metadata
         AND (p_manifest_digest IS NULL OR p_manifest_digest = r.manifest_digest)
-        AND (g.state <> 'open' OR (SELECT digest FROM pawl.counting_set(g)) = r.manifest_digest) THEN
+        AND (g.state <> 'open' OR (SELECT digest FROM pawl.counting_set(g)) = r.manifest_digest)
+        AND (g.state <> 'sealed' OR coalesce(missing, empty) IS NULL) THEN
         IF p_release AND k.lease_sha256 = p_lease THEN
             PERFORM pawl.end_lease(k);
         END IF;
@@ -90,8 +116,9 @@ BEGIN
         FROM (SELECT DISTINCT ON (path) path, state FROM pawl.files
             WHERE key_id = k.id AND token = p_token AND state IN ('pending', 'failed')
             ORDER BY path, upload_no DESC) blocking;
-        IF failed IS NOT NULL OR pending IS NOT NULL THEN
-            RETURN pawl.refused('generation-incomplete', facts || jsonb_build_object('failed', failed, 'pending', pending));
+        IF coalesce(missing, empty, failed, pending) IS NOT NULL THEN
+            RETURN pawl.refused('generation-incomplete', facts || jsonb_build_object('missing', missing,
+                'empty', empty, 'failed', failed, 'pending', pending));
         END IF;
     END IF;
     SELECT * INTO counting FROM pawl.counting_set(g);
@@ -137,4 +164,4 @@ END $$;
 -- +goose StatementEnd
 
 -- +goose Down
-DROP FUNCTION pawl.publish, pawl.counting_set, pawl.receipt_json;
+DROP FUNCTION pawl.publish, pawl.unmet, pawl.counting_set, pawl.receipt_json;

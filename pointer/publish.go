@@ -6,7 +6,7 @@ import (
 	"github.com/pawlhq/pawl/publish"
 )
 
-const publishSQL = `SELECT pawl.publish($1, $2, $3, $4, nullif($5, ''), $6, $7, $8, $9, $10, $11, $12)`
+const publishSQL = `SELECT pawl.publish($1, $2, $3, $4, nullif($5, ''), $6, $7, $8, $9, $10, $11, $12, $13, $14)`
 
 // Publish flips the pointer; see migration 00005.
 func (s *Store) Publish(ctx context.Context, req publish.PublishRequest) (publish.Receipt, error) {
@@ -19,9 +19,13 @@ func (s *Store) Publish(ctx context.Context, req publish.PublishRequest) (publis
 		token := int64(req.IfMatch.Token)
 		matchToken, matchRevision = &token, &req.IfMatch.Revision
 	}
+	expected, err := publish.ExpandExpect(req.Expect)
+	if err != nil {
+		return publish.Receipt{}, err
+	}
 	answer, err := s.change(ctx, publishSQL, string(req.Grant.Key), int64(req.Grant.Token), secret(req.Grant.LeaseID),
 		req.Final, string(req.Primary), req.SourceRevision, metadata, digestOrNull(req.ManifestDigest), req.Release,
-		matchToken, matchRevision, req.IfNoneMatch)
+		matchToken, matchRevision, req.IfNoneMatch, expected, req.AllowEmpty)
 	if err != nil {
 		return publish.Receipt{}, err
 	}

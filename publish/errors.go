@@ -67,7 +67,7 @@ var kinds = []Kind{
 	{ErrMethodNotAllowed, http.StatusMethodNotAllowed, "Method not allowed", false, "The route exists, but not with this method; the Allow header names those that it has."},
 	{ErrStaleToken, http.StatusConflict, "Stale token", false, "A newer grant of this key has fenced this token. This is an expected outcome for a worker that was paused: its result is out of date. Drop this output; to work on the key again, acquire it again."},
 	{ErrGenerationSealed, http.StatusConflict, "Generation sealed", false, "The generation had its final publish; its files can't change any more. Acquire the key again to publish something else."},
-	{ErrGenerationIncomplete, http.StatusConflict, "Generation incomplete", false, "A final publish needs every file complete. Upload the listed paths again, or delete them, then publish."},
+	{ErrGenerationIncomplete, http.StatusConflict, "Generation incomplete", false, "A final publish needs every file complete, and every file that expect names present and not empty unless allow_empty says so. Upload the listed paths again, or delete what isn't wanted, then publish."},
 	{ErrOlderSource, http.StatusConflict, "Older source", false, "The current version was made from a newer source_revision than this one."},
 	{ErrLeaseLost, http.StatusGone, "Lease lost", false, "The lease_id is not the grant of this token: it was released, superseded, or never this key's. Acquire the key again."},
 	{ErrGenerationCollected, http.StatusGone, "Generation collected", false, "The generation was given up by the retention policy; its files are deleted or about to be."},
@@ -140,8 +140,10 @@ type Error struct {
 	Next string `json:"next,omitempty"`
 
 	Current *Version `json:"current,omitempty"`
-	// Missing, Failed and Pending list paths that keep a generation from its final publish.
+	// Missing, Empty, Failed and Pending list paths that keep a generation from its final publish. Missing are those that
+	// were asked for and have no complete file, whatever became of their uploads; Empty were expected to have bytes.
 	Missing []Path `json:"missing,omitempty"`
+	Empty   []Path `json:"empty,omitempty"`
 	Failed  []Path `json:"failed,omitempty"`
 	Pending []Path `json:"pending,omitempty"`
 	// Promised and Came are digests or lengths as text.

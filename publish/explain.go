@@ -1,6 +1,9 @@
 package publish
 
-import "fmt"
+import (
+	"fmt"
+	"strings"
+)
 
 // explain gives the sentence for people that a refusal's facts amount to. Stores return facts; the sentence is made
 // here, once, so that every store says the same.
@@ -56,16 +59,20 @@ func explainStale(e *Error) string {
 }
 
 func explainIncomplete(e *Error) string {
-	switch {
-	case len(e.Missing) > 0:
-		return fmt.Sprintf("%d paths are missing, e.g. %q", len(e.Missing), e.Missing[0])
-	case len(e.Failed) > 0:
-		return fmt.Sprintf("%d uploads failed, e.g. %q; upload these paths again or delete them", len(e.Failed), e.Failed[0])
-	case len(e.Pending) > 0:
-		return fmt.Sprintf("%d uploads are not complete, e.g. %q; finish them, upload these paths again or delete them", len(e.Pending), e.Pending[0])
-	default:
+	var why []string
+	add := func(paths []Path, format string) {
+		if len(paths) > 0 {
+			why = append(why, fmt.Sprintf(format, len(paths), paths[0]))
+		}
+	}
+	add(e.Missing, "%d paths are missing, e.g. %q")
+	add(e.Empty, "%d expected files are empty, e.g. %q; upload them again, or allow it with allow_empty")
+	add(e.Failed, "%d uploads failed, e.g. %q; upload these paths again or delete them")
+	add(e.Pending, "%d uploads are not complete, e.g. %q; finish them, upload these paths again or delete them")
+	if why == nil {
 		return "the generation has no complete file; upload one first"
 	}
+	return strings.Join(why, "; ")
 }
 
 func current(e *Error) string {

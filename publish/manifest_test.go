@@ -80,6 +80,7 @@ func TestPublishRequest(t *testing.T) {
 	over, below := int64(publish.MaxToken)+1, int64(-1)
 	service := &publish.Service{} // Asking a store would panic.
 	for name, req := range map[string]publish.PublishRequest{
+		"reversed range":        {Expect: []string{"a.[2-1]"}},
 		"metadata too large":    {Metadata: map[string]string{"a": strings.Repeat("x", publish.MaxMetadataBytes)}},
 		"metadata without name": {Metadata: map[string]string{"": "x"}},
 		"metadata with NUL":     {Metadata: map[string]string{"a": "x\x00"}},

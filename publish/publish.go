@@ -28,6 +28,11 @@ type PublishRequest struct {
 	Metadata map[string]string
 	// ManifestDigest says what the caller believes it publishes; zero means it doesn't say.
 	ManifestDigest Digest
+	// Expect names the files that a final publish must find complete, by the patterns of EachExpected. A publish that
+	// isn't final doesn't look for them yet.
+	Expect []string
+	// AllowEmpty lets expected files have no bytes. Files that nobody expects by name may be empty anyway.
+	AllowEmpty bool
 	// Release gives the lease back in the same transaction.
 	Release bool
 	// IfMatch makes the publish a compare-and-set on the current version, IfNoneMatch create-only.
@@ -74,8 +79,12 @@ type PublishStore interface {
 	// caller's (not-found, unknown-token, lease-lost); whether the request repeats the generation's latest
 	// publish (then it returns that receipt, Replayed); the fence (stale-token, recorded as a rejection);
 	// generation-collected and generation-sealed; older-source and the preconditions (precondition-failed); that every path is complete
-	// (generation-incomplete) and the manifest is the promised one (digest-mismatch). Then it flips the pointer
-	// with the comparison of tokens in the same statement, and writes the receipt.
+	// and what is expected is there (generation-incomplete, with all of its lists, each sorted) and the manifest is the
+	// promised one (digest-mismatch). Then it flips the pointer with the comparison of tokens in the same statement, and
+	// writes the receipt.
+	//
+	// Expect and AllowEmpty are checks, as ManifestDigest is: a receipt doesn't keep them. A repeat is a replay if what was
+	// published passes its checks, which it does when the request is the same.
 	//
 	// An error of kind outcome-unknown means that the commit's answer was lost; repeating the request tells.
 	Publish(ctx context.Context, req PublishRequest) (Receipt, error)
@@ -101,6 +110,9 @@ func (r PublishRequest) validate() error {
 		if name == "" || textFault(name) != "" || !utf8.ValidString(value) || strings.ContainsRune(value, 0) {
 			return invalid("/metadata", "names are printable and not empty, values are UTF-8 without NUL")
 		}
+	}
+	if err := EachExpected(r.Expect, func(int, Path) error { return nil }); err != nil {
+		return err
 	}
 	switch {
 	case total > MaxMetadataBytes:

@@ -11,6 +11,9 @@ import (
 
 // Publish flips the pointer of a key; see publish.PublishStore.
 func (p *Pointers) Publish(ctx context.Context, req publish.PublishRequest) (publish.Receipt, error) {
+	if _, err := publish.ExpandExpect(req.Expect); err != nil {
+		return publish.Receipt{}, err
+	}
 	return transact(ctx, p, "Publish", req.Grant.Key, func(now time.Time) (publish.Receipt, error) {
 		r := request{grant: req.Grant, operation: publish.OperationPublish}
 		k, g, err := p.checkGrant(now, r)
@@ -52,6 +55,10 @@ func (g *generation) repeats(req publish.PublishRequest) bool {
 	if !req.ManifestDigest.IsZero() && req.ManifestDigest != last.ManifestDigest {
 		return false
 	}
+	if g.state == publish.StateSealed {
+		missing, empty := g.unmet(req)
+		return missing == nil && empty == nil
+	}
 	return g.sealed != nil || publish.ManifestDigest(filesOf(g.counting())) == last.ManifestDigest
 }
 
@@ -79,7 +86,8 @@ func (g *generation) manifest(key publish.Key, req publish.PublishRequest) ([]pu
 	incomplete := &publish.Error{Code: publish.ErrGenerationIncomplete, Key: key, Token: g.token}
 	if req.Final {
 		incomplete.Failed, incomplete.Pending = g.incomplete()
-		if len(incomplete.Failed)+len(incomplete.Pending) > 0 {
+		incomplete.Missing, incomplete.Empty = g.unmet(req)
+		if len(incomplete.Failed)+len(incomplete.Pending)+len(incomplete.Missing)+len(incomplete.Empty) > 0 {
 			return nil, nil, incomplete
 		}
 	}
@@ -122,6 +130,25 @@ func (g *generation) incomplete() (failed, pending []publish.Path) {
 		}
 	}
 	return failed, pending
+}
+
+// unmet lists the expected paths that have no complete file, and those whose file is empty, each once and sorted.
+func (g *generation) unmet(req publish.PublishRequest) (missing, empty []publish.Path) {
+	sizes := map[publish.Path]int64{}
+	for _, file := range filesOf(g.counting()) {
+		sizes[file.Path] = file.Size
+	}
+	paths, _ := publish.ExpandExpect(req.Expect) // Publish has refused what is malformed.
+	slices.Sort(paths)
+	for _, path := range slices.Compact(paths) {
+		switch size, there := sizes[path]; {
+		case !there:
+			missing = append(missing, path)
+		case size == 0 && !req.AllowEmpty:
+			empty = append(empty, path)
+		}
+	}
+	return missing, empty
 }
 
 // flip makes the files the key's current version and writes the receipt.

@@ -38,6 +38,7 @@ func TestPointerStore(t *testing.T, open func(t *testing.T) PointerHarness) {
 		{"upload", uploadTests()},
 		{"delete", deleteTests()},
 		{"publish", publishTests()},
+		{"expect", expectTests()},
 		{"replay", replayTests()},
 		{"read", readTests()},
 		{"list", listTests()},
