@@ -25,8 +25,8 @@ const (
 	CodeRateLimited  publish.Code = "rate-limited"
 )
 
-// maxErrorBytes bounds how much of a refusal is read.
-const maxErrorBytes = 4 << 20
+// maxErrorBytes bounds how much of a refusal is read: generation-incomplete may list as many paths as a publish may expect.
+const maxErrorBytes = 64 << 20
 
 // answerError is a refusal together with what its HTTP answer says about repeating.
 type answerError struct {

@@ -16,8 +16,13 @@ func (c *Client) Publish(ctx context.Context, req publish.PublishRequest) (publi
 		SourceRevision *int64            `json:"source_revision,omitempty"`
 		Metadata       map[string]string `json:"metadata,omitempty"`
 		ManifestDigest *publish.Digest   `json:"manifest_digest,omitempty"`
+		Expect         []string          `json:"expect,omitempty"`
+		AllowEmpty     bool              `json:"allow_empty,omitempty"`
 		Release        bool              `json:"release,omitempty"`
-	}{Final: req.Final, Primary: req.Primary, SourceRevision: req.SourceRevision, Metadata: req.Metadata, Release: req.Release}
+	}{
+		Final: req.Final, Primary: req.Primary, SourceRevision: req.SourceRevision, Metadata: req.Metadata,
+		Expect: req.Expect, AllowEmpty: req.AllowEmpty, Release: req.Release,
+	}
 	if !req.ManifestDigest.IsZero() {
 		body.ManifestDigest = &req.ManifestDigest
 	}

@@ -18,8 +18,12 @@ import (
 	"github.com/pawlhq/pawl/publish"
 )
 
-// maxJSONBytes bounds a JSON body.
-const maxJSONBytes = 1 << 20
+// maxJSONBytes bounds a JSON body. That of a publish may be larger: it may name as many files as one publish may expect,
+// one by one, by paths of 150 bytes.
+const (
+	maxJSONBytes        = 1 << 20
+	maxPublishJSONBytes = 16 << 20
+)
 
 // respond writes an answer as JSON.
 func respond(c echo.Context, status int, answer any) error {
@@ -45,8 +49,11 @@ type unsupported struct{}
 
 // readJSON reads a JSON object into its members. Each may stand once and may be absent, as may the whole body.
 // Whatever else is in the body is refused by name, since a member that is passed over is a wish not granted.
-func readJSON(c echo.Context, into members) error {
-	body, err := readWhole(c.Request())
+func readJSON(c echo.Context, into members) error { return readJSONWithin(c, maxJSONBytes, into) }
+
+// readJSONWithin is readJSON with a bound of its own, in bytes.
+func readJSONWithin(c echo.Context, limit int64, into members) error {
+	body, err := readWhole(c.Request(), limit)
 	if err != nil || len(bytes.TrimSpace(body)) == 0 {
 		return err
 	}
@@ -71,17 +78,17 @@ func readJSON(c echo.Context, into members) error {
 	})
 }
 
-// readWhole reads a body of at most maxJSONBytes.
-func readWhole(r *http.Request) ([]byte, error) {
-	tooLarge := &publish.Error{Code: publish.ErrTooLarge, Detail: fmt.Sprintf("a JSON body may have at most %d bytes", maxJSONBytes), Limit: maxJSONBytes}
-	if r.ContentLength > maxJSONBytes {
+// readWhole reads a body of at most limit bytes.
+func readWhole(r *http.Request, limit int64) ([]byte, error) {
+	tooLarge := &publish.Error{Code: publish.ErrTooLarge, Detail: fmt.Sprintf("a JSON body may have at most %d bytes", limit), Limit: limit}
+	if r.ContentLength > limit {
 		return nil, tooLarge
 	}
-	body, err := io.ReadAll(io.LimitReader(r.Body, maxJSONBytes+1))
+	body, err := io.ReadAll(io.LimitReader(r.Body, limit+1))
 	if err != nil {
 		return nil, &publish.Error{Code: publish.ErrLengthMismatch, Detail: "the body is not complete; send it again", Cause: err}
 	}
-	if len(body) > maxJSONBytes {
+	if int64(len(body)) > limit {
 		return nil, tooLarge
 	}
 	return body, nil
@@ -151,6 +158,18 @@ func setMember(pointer string, value json.RawMessage, target any) error {
 			(*target)[name] = text
 			return nil
 		})
+	case *[]string:
+		var values []json.RawMessage
+		if err := json.Unmarshal(value, &values); err != nil {
+			return wrong("must be a list of strings")
+		}
+		*target = make([]string, len(values))
+		for i, value := range values {
+			if err := setMember(fmt.Sprintf("%s/%d", pointer, i), value, &(*target)[i]); err != nil {
+				return err
+			}
+		}
+		return nil
 	case *time.Duration:
 		var text string
 		if err := json.Unmarshal(value, &text); err != nil {

@@ -61,9 +61,17 @@ func TestJSONIsReadStrictly(t *testing.T) {
 		{publishing, `{"source_revision":-1}`, "/source_revision"},
 		{publishing, `{"source_revision":9007199254740992}`, "/source_revision"},
 		{publishing, `{"source_revision":99999999999999999999}`, "/source_revision"},
-		{publishing, `{"expect":["a"]}`, "/expect"},
+		{publishing, `{"expect":"a"}`, "/expect"},
+		{publishing, `{"expect":null}`, "/expect"},
+		{publishing, `{"expect":{"0":"a"}}`, "/expect"},
+		{publishing, `{"expect":["a",null]}`, "/expect/1"},
+		{publishing, `{"expect":["a","b",7]}`, "/expect/2"},
+		{publishing, `{"expect":["a\ud800b"]}`, "/expect/0"},
+		{publishing, `{"expect":["a","b","c.[1-100000].exr"]}`, "/expect/2"},
+		{publishing, `{"expect":["a.[2-1].exr"]}`, "/expect/0"},
+		{publishing, `{"final":false,"expect":["a.[1-2x0].exr"]}`, "/expect/0"},
 		{publishing, `{"reuse_from":17}`, "/reuse_from"},
-		{publishing, `{"allow_empty":true}`, "/allow_empty"},
+		{publishing, `{"allow_empty":"yes"}`, "/allow_empty"},
 	} {
 		got := r.call("POST", test.target, test.body, "Pawl-Lease", "0123456789abcdef0123456789abcdef")
 		members := got.wantProblem(publish.ErrInvalidRequest)
@@ -81,7 +89,7 @@ func TestJSONIsReadStrictly(t *testing.T) {
 	if got := r.call("POST", lease, `{"reuse":1}`); !strings.Contains(got.body, "not a member") {
 		t.Errorf("an unknown member: %s", got.body)
 	}
-	if got := r.call("POST", publishing, `{"expect":[]}`, "Pawl-Lease", "0123456789abcdef0123456789abcdef"); !strings.Contains(got.body, "not supported yet") {
+	if got := r.call("POST", publishing, `{"reuse_from":17}`, "Pawl-Lease", "0123456789abcdef0123456789abcdef"); !strings.Contains(got.body, "not supported yet") {
 		t.Errorf("a later member: %s", got.body)
 	}
 }

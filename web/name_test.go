@@ -156,6 +156,10 @@ func TestNamesElsewhere(t *testing.T) {
 		if got.status != 400 || !strings.Contains(got.body, `"pointer":"/primary"`) {
 			t.Errorf("%s as primary: %d %s", what, got.status, got.body)
 		}
+		got = w.publish(`{"expect":["a","f.[1-2]",` + jsonOf(strings.ReplaceAll(text, "[", "[[]")) + `]}`)
+		if got.status != 400 || !strings.Contains(got.body, `"pointer":"/expect/2"`) {
+			t.Errorf("%s as expected path: %d %s", what, got.status, got.body)
+		}
 		for _, target := range []string{w.generation() + "/files?after=", "/v1/keys?prefix=x/", "/v1/keys?after=", "/?prefix=x/"} {
 			if !strings.Contains(target, "/files") && beginnings[what] {
 				continue
@@ -166,6 +170,10 @@ func TestNamesElsewhere(t *testing.T) {
 		}
 	}
 	w.publish(`{"primary":"a\ud800b"}`).wantProblem(publish.ErrInvalidPath)
+	w.publish(`{"expect":["a%[2-2]f"]}`).wantProblem(publish.ErrInvalidPath) // only what it names is encoded twice
+	if n := r.pointers.Faults.Calls("Publish"); n != 0 {
+		t.Errorf("%d of the refused requests reached the store", n)
+	}
 	w.publish(`{"primary":"nothing"}`) // a legal name that no file has is the store's business
 }
 

@@ -1,6 +1,7 @@
 package web
 
 import (
+	"fmt"
 	"net/http"
 
 	"github.com/pawlhq/pawl/publish"
@@ -20,10 +21,10 @@ func (h *Handler) publish(c *call) error {
 		return err
 	}
 	var primary *string
-	err = readJSON(c, members{
+	err = readJSONWithin(c, maxPublishJSONBytes, members{
 		"final": &req.Final, "primary": &primary, "source_revision": &req.SourceRevision,
 		"metadata": &req.Metadata, "manifest_digest": &req.ManifestDigest, "release": &req.Release,
-		"expect": unsupported{}, "reuse_from": unsupported{}, "allow_empty": unsupported{},
+		"expect": &req.Expect, "allow_empty": &req.AllowEmpty, "reuse_from": unsupported{},
 	})
 	if err != nil {
 		return err
@@ -33,6 +34,9 @@ func (h *Handler) publish(c *call) error {
 			return pointAt("/primary", err)
 		}
 	}
+	if err := checkExpect(req.Expect); err != nil {
+		return err
+	}
 	receipt, err := h.service.Publish(c.Request().Context(), req)
 	if err != nil {
 		return err
@@ -40,6 +44,16 @@ func (h *Handler) publish(c *call) error {
 	setSuperseded(c, receipt.SupersededBy)
 	h.addReceiptURL(&receipt)
 	return respond(c, http.StatusOK, receipt)
+}
+
+// checkExpect holds each expected path to what parsePath asks of a path.
+func checkExpect(patterns []string) error {
+	return publish.EachExpected(patterns, func(i int, path publish.Path) error {
+		if why := encodingFault(string(path), false); why != "" {
+			return publish.InvalidField(publish.ErrInvalidPath, fmt.Sprintf("/expect/%d", i), why)
+		}
+		return nil
+	})
 }
 
 // addReceiptURL gives a receipt the permanent address of its primary file.
