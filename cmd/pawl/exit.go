@@ -190,7 +190,7 @@ func refusalMessage(e *publish.Error) string {
 		return fmt.Sprintf("lease held: %s has it with token %d for up to %s more, unless it renews; wait with --wait",
 			e.Holder, e.Token, milliseconds(e.RetryAfterMillis))
 	case publish.ErrGenerationIncomplete:
-		return e.Error() + listed("missing", e.Missing) + listed("failed", e.Failed) + listed("pending", e.Pending)
+		return e.Error() + listed("missing", e.Missing) + listed("empty", e.Empty) + listed("failed", e.Failed) + listed("pending", e.Pending)
 	}
 	return e.Error()
 }
@@ -204,7 +204,7 @@ func holder(e *publish.Error) string {
 
 // listed names the first few of some paths.
 func listed(what string, paths []publish.Path) string {
-	const most = 10
+	const most = 20
 	if len(paths) == 0 {
 		return ""
 	}

@@ -89,7 +89,7 @@ func TestMessagesOfTheFence(t *testing.T) {
 		}
 	}
 	many := make([]publish.Path, 30)
-	if got := message(&publish.Error{Code: publish.ErrGenerationIncomplete, Missing: many}); !strings.Contains(got, "and 20 more") {
+	if got := message(&publish.Error{Code: publish.ErrGenerationIncomplete, Missing: many}); !strings.Contains(got, "and 10 more") {
 		t.Errorf("got %s", got)
 	}
 }

@@ -11,12 +11,37 @@ import (
 	"github.com/pawlhq/pawl/publish"
 )
 
+// expectFlags say what a publish must find.
+type expectFlags struct {
+	patterns   []string
+	allowEmpty bool
+}
+
+func (f *expectFlags) register(flags *pflag.FlagSet) {
+	flags.StringArrayVar(&f.patterns, "expect", nil, "path that must be complete and not empty, or a pattern of paths such as 'beauty.[1001-1100].exr';\n"+
+		"[1001-1100x2] takes every second, [0001-0100] is padded, [[] is a literal [; may be given several times")
+	flags.BoolVar(&f.allowEmpty, "allow-empty", false, "let expected files be empty")
+}
+
+// expect reads the patterns from the command line.
+func (a *app) expect(f expectFlags) ([]string, error) {
+	var patterns []string
+	for _, pattern := range f.patterns {
+		patterns = append(patterns, a.nfc("expect", pattern))
+	}
+	if _, err := publish.ExpandExpect(patterns); err != nil {
+		return nil, usageError{err}
+	}
+	return patterns, nil
+}
+
 // publishFlags say how to publish.
 type publishFlags struct {
 	primary, manifestDigest, ifMatch  string
 	metadata                          []string
 	sourceRevision                    int64
 	progressive, createOnly, giveBack bool
+	expect                            expectFlags
 }
 
 func (a *app) publishCommand() *cobra.Command {
@@ -63,6 +88,7 @@ func (a *app) publishCommand() *cobra.Command {
 func (f *publishFlags) register(flags *pflag.FlagSet) {
 	flags.BoolVar(&f.progressive, "progressive", false, "publish what is complete so far and leave the generation open")
 	flags.StringVar(&f.primary, "primary", "", "path of the entry point of the set (default: the only file)")
+	f.expect.register(flags)
 	flags.StringArrayVar(&f.metadata, "metadata", nil, "name=value that is kept with the version; may be given several times")
 	flags.StringVar(&f.manifestDigest, "manifest-digest", "", "digest of the manifest that you mean to publish (64 hex digits)")
 	flags.StringVar(&f.ifMatch, "if-match", "", `publish only if this is the current version, e.g. "17.1"`)
@@ -73,9 +99,12 @@ func (f *publishFlags) register(flags *pflag.FlagSet) {
 }
 
 func (a *app) publishRequest(f publishFlags) (publish.PublishRequest, error) {
-	req := publish.PublishRequest{Final: !f.progressive, Release: f.giveBack, IfNoneMatch: f.createOnly}
+	req := publish.PublishRequest{Final: !f.progressive, Release: f.giveBack, IfNoneMatch: f.createOnly, AllowEmpty: f.expect.allowEmpty}
 	var err error
 	if req.Metadata, err = pairs("metadata", f.metadata); err != nil {
+		return req, err
+	}
+	if req.Expect, err = a.expect(f.expect); err != nil {
 		return req, err
 	}
 	if f.primary != "" {

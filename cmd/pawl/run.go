@@ -28,10 +28,12 @@ type runFlags struct {
 	lease         leaseFlags
 	outs          []string
 	metadata      []string
+	expect        expectFlags
 	killAfter     time.Duration
 	declared      []declaredOutput
 	publishValues map[string]string
 	publishPath   publish.Path
+	expected      []string
 }
 
 func (a *app) runCommand() *cobra.Command {
@@ -72,6 +74,7 @@ func (a *app) runCommand() *cobra.Command {
 	cmd.Flags().StringVar(&flags.key, "key", "", "key to work on")
 	cmd.Flags().StringArrayVar(&flags.outs, "out", nil, "file or folder to publish, relative to PAWL_OUT or absolute; may be given several times")
 	cmd.Flags().StringVar(&flags.primary, "primary", "", "path of the entry point of the set (default: the only file)")
+	flags.expect.register(cmd.Flags())
 	cmd.Flags().StringArrayVar(&flags.metadata, "metadata", nil, "name=value that is kept with the version; may be given several times")
 	cmd.Flags().DurationVar(&flags.killAfter, "kill-after", 10*time.Second, "how long the command may take to end after TERM")
 	_ = cmd.MarkFlagRequired("key") //nolint:errcheck // The flag is there.
@@ -90,6 +93,9 @@ func (a *app) prepareRun(flags *runFlags) (publish.Key, error) {
 		}
 	}
 	if flags.publishValues, err = pairs("metadata", flags.metadata); err != nil {
+		return "", err
+	}
+	if flags.expected, err = a.expect(flags.expect); err != nil {
 		return "", err
 	}
 	if flags.killAfter < 0 {
@@ -228,7 +234,7 @@ func (w worker) publish(ctx context.Context, scratch string, flags runFlags) err
 	}
 	receipt, err := w.client.Publish(ctx, publish.PublishRequest{
 		Grant: w.lease.Grant(), Final: true, Primary: flags.publishPath,
-		Metadata: flags.publishValues, Release: true,
+		Metadata: flags.publishValues, Expect: flags.expected, AllowEmpty: flags.expect.allowEmpty, Release: true,
 	})
 	if err != nil {
 		return err
