@@ -18,12 +18,8 @@ import (
 // and none can have changed anything. Where a change may have happened the error is publish.ErrOutcomeUnknown.
 var ErrUnreachable = errors.New("server can't be reached")
 
-// Codes that the client makes up for answers that aren't Pawl's, beside those of package publish.
-const (
-	CodeUnauthorized publish.Code = "unauthorized"
-	CodeForbidden    publish.Code = "forbidden"
-	CodeRateLimited  publish.Code = "rate-limited"
-)
+// CodeRateLimited is what the client makes up for an answer that isn't Pawl's, beside the codes of package publish.
+const CodeRateLimited publish.Code = "rate-limited"
 
 // maxErrorBytes bounds how much of a refusal is read: generation-incomplete may list as many paths as a publish may expect.
 const maxErrorBytes = 64 << 20
@@ -74,10 +70,6 @@ func codeOf(status int) publish.Code {
 	switch status {
 	case http.StatusBadRequest:
 		return publish.ErrInvalidRequest
-	case http.StatusUnauthorized:
-		return CodeUnauthorized
-	case http.StatusForbidden:
-		return CodeForbidden
 	case http.StatusTooManyRequests:
 		return CodeRateLimited
 	case http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:

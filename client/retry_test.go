@@ -176,7 +176,7 @@ func TestCanceledPublishIsUnknown(t *testing.T) {
 func TestForeignAnswers(t *testing.T) {
 	t.Parallel()
 	for status, want := range map[int]publish.Code{
-		400: publish.ErrInvalidRequest, 401: CodeUnauthorized, 403: CodeForbidden,
+		400: publish.ErrInvalidRequest, 401: publish.ErrUnauthorized, 403: publish.ErrForbidden,
 		404: publish.ErrNotFound, 409: "http-409", 410: "http-410", 412: publish.ErrPreconditionFailed, 413: publish.ErrTooLarge,
 		418: "http-418", 429: CodeRateLimited, 500: publish.ErrInternal, 502: publish.ErrUnavailable, 503: publish.ErrUnavailable,
 	} {

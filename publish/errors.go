@@ -22,6 +22,7 @@ const (
 	ErrInvalidRequest       Code = "invalid-request"
 	ErrDigestMismatch       Code = "digest-mismatch"
 	ErrLengthMismatch       Code = "length-mismatch"
+	ErrUnauthorized         Code = "unauthorized"
 	ErrForbidden            Code = "forbidden"
 	ErrNotFound             Code = "not-found"
 	ErrMethodNotAllowed     Code = "method-not-allowed"
@@ -62,6 +63,7 @@ var kinds = []Kind{
 	{ErrInvalidRequest, http.StatusBadRequest, "Invalid request", false, "A field of the request is missing or wrong; the member errors names it and says what is expected."},
 	{ErrDigestMismatch, http.StatusBadRequest, "Digest mismatch", false, "The bytes or the manifest are not those that the request promised. Nothing was stored or published."},
 	{ErrLengthMismatch, http.StatusBadRequest, "Length mismatch", true, "The body ended before, or went on after, its declared length. Nothing was stored; send it again."},
+	{ErrUnauthorized, http.StatusUnauthorized, "Unauthorized", false, "This call needs a credential. For files of a generation that is the lease_id of its grant: in the header Pawl-Lease, or by Basic authentication as the password of the user lease."},
 	{ErrForbidden, http.StatusForbidden, "Forbidden", false, "The caller may not do this."},
 	{ErrNotFound, http.StatusNotFound, "Not found", false, "There is no such key, generation, file or route."},
 	{ErrMethodNotAllowed, http.StatusMethodNotAllowed, "Method not allowed", false, "The route exists, but not with this method; the Allow header names those that it has."},

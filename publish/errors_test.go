@@ -17,7 +17,7 @@ func TestKinds(t *testing.T) {
 	t.Parallel()
 	statuses := map[publish.Code]int{
 		publish.ErrInvalidKey: 400, publish.ErrInvalidPath: 400, publish.ErrInvalidToken: 400, publish.ErrInvalidRequest: 400,
-		publish.ErrDigestMismatch: 400, publish.ErrLengthMismatch: 400, publish.ErrNotFound: 404, publish.ErrMethodNotAllowed: 405,
+		publish.ErrDigestMismatch: 400, publish.ErrLengthMismatch: 400, publish.ErrUnauthorized: 401, publish.ErrForbidden: 403, publish.ErrNotFound: 404, publish.ErrMethodNotAllowed: 405,
 		publish.ErrStaleToken: 409, publish.ErrGenerationSealed: 409, publish.ErrGenerationIncomplete: 409, publish.ErrOlderSource: 409,
 		publish.ErrLeaseLost: 410, publish.ErrGenerationCollected: 410, publish.ErrPreconditionFailed: 412, publish.ErrTooLarge: 413,
 		publish.ErrRangeNotSatisfiable: 416, publish.ErrUnknownToken: 422, publish.ErrLeaseHeld: 423, publish.ErrLeaseRequired: 428,

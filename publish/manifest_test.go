@@ -78,7 +78,7 @@ func TestManifestDigestProperty(t *testing.T) {
 func TestPublishRequest(t *testing.T) {
 	t.Parallel()
 	over, below := int64(publish.MaxToken)+1, int64(-1)
-	service := &publish.Service{} // Asking a store would panic.
+	service, r := &publish.Service{}, newRig(t) // Asking a store of service would panic.
 	for name, req := range map[string]publish.PublishRequest{
 		"reversed range":        {Expect: []string{"a.[2-1]"}},
 		"metadata too large":    {Metadata: map[string]string{"a": strings.Repeat("x", publish.MaxMetadataBytes)}},
@@ -93,8 +93,8 @@ func TestPublishRequest(t *testing.T) {
 		if _, err := service.Publish(t.Context(), req); !errors.Is(err, publish.ErrInvalidRequest) {
 			t.Errorf("%s: %v", name, err)
 		}
-		if _, err := service.UploadAndPublish(t.Context(), publish.UploadRequest{}, req); !errors.Is(err, publish.ErrInvalidRequest) {
-			t.Errorf("%s, with upload: %v", name, err)
+		if _, err := r.UploadAndPublish(t.Context(), r.upload("content"), req); !errors.Is(err, publish.ErrInvalidRequest) || len(r.blobs.Names()) != 0 {
+			t.Errorf("%s, with upload: %v, objects %v", name, err, r.blobs.Names())
 		}
 	}
 }

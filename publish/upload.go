@@ -115,9 +115,12 @@ type UploadStore interface {
 // failTimeout bounds the marking of a failed upload, which goes on after its client went away.
 const failTimeout = 10 * time.Second
 
+// finishTimeout bounds what is left of an upload when its client went away.
+const finishTimeout = time.Minute
+
 // Upload stores one file under a grant. The grant is checked before the body is read. A file counts only once
 // all its bytes are stored and their length and digest are those that were promised; whatever else happens leaves the path
-// incomplete.
+// incomplete. A client that goes away once it has sent everything is not missed: ffmpeg waits for no answer.
 func (s *Service) Upload(ctx context.Context, req UploadRequest) (UploadResult, error) {
 	result, _, err := s.upload(ctx, req, false)
 	return result, err
@@ -128,7 +131,7 @@ func (s *Service) Upload(ctx context.Context, req UploadRequest) (UploadResult, 
 // otherwise it is hashed, dropped and compared.
 func (s *Service) UploadAndPublish(ctx context.Context, req UploadRequest, pub PublishRequest) (Receipt, error) {
 	if err := pub.validate(); err != nil {
-		return Receipt{}, err
+		return Receipt{}, s.RefuseUpload(ctx, req.Grant, req.Path, err)
 	}
 	result, sealed, err := s.upload(ctx, req, true)
 	if err != nil {
@@ -143,8 +146,25 @@ func (s *Service) UploadAndPublish(ctx context.Context, req UploadRequest, pub P
 	return s.Publish(ctx, pub)
 }
 
+// RefuseUpload marks the path of an upload as failed that is refused before its body is read, and returns the reason. Many uploaders
+// don't look at answers, so a refusal must show at the final publish. A request that isn't from a grant in order has
+// nothing to mark.
+func (s *Service) RefuseUpload(ctx context.Context, grant Grant, path Path, why error) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), failTimeout) // As in fail: the client may be gone.
+	defer cancel()
+	start, err := s.Pointers.BeginUpload(ctx, BeginUploadRequest{Grant: grant, Path: path, ID: s.newUploadID()})
+	if refused := s.refused(ctx, err); refused == nil {
+		s.fail(ctx, start.Upload, why)
+	} else if errors.Is(refused, ErrUnavailable) || errors.Is(refused, ErrOutcomeUnknown) {
+		return refused // Sent again, it is refused and marked.
+	}
+	return why
+}
+
 // upload does the work of Upload. With replay, a sealed generation's identical file is a success (sealed is true).
 func (s *Service) upload(ctx context.Context, req UploadRequest, replay bool) (result UploadResult, sealed bool, err error) {
+	ctx, cancel := outlive(ctx, finishTimeout) // A body that is cut ends by itself.
+	defer cancel()
 	begin := BeginUploadRequest{Grant: req.Grant, Path: req.Path, ID: s.newUploadID(), Digest: req.Digest, ReplaySealed: replay}
 	start, err := s.Pointers.BeginUpload(ctx, begin)
 	if err != nil {
@@ -212,6 +232,19 @@ func (s *Service) store(ctx context.Context, upload Upload, req UploadRequest, b
 	default:
 		return &Error{Code: ErrInternal, Detail: "the blob store failed", Cause: fmt.Errorf("storing %s: %w", upload.Object(), err)}
 	}
+}
+
+// outlive gives a context that ends some time after its parent.
+func outlive(parent context.Context, by time.Duration) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(context.WithoutCancel(parent))
+	stop := context.AfterFunc(parent, func() {
+		select {
+		case <-time.After(by):
+			cancel()
+		case <-ctx.Done():
+		}
+	})
+	return ctx, func() { stop(); cancel() }
 }
 
 // fail marks the upload as failed, also when its client went away. If that can't be done either, the row

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"testing/iotest"
+	"testing/synctest"
+	"time"
 
 	"github.com/pawlhq/pawl/publish"
 	"github.com/pawlhq/pawl/publish/publishtest"
@@ -120,6 +122,36 @@ func TestUploadBadBody(t *testing.T) {
 	}
 }
 
+// TestRefuseUpload: a refusal from before the body marks the path too, also when the client has left; but a request that isn't from a grant in order
+// marks nothing.
+func TestRefuseUpload(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	left, cancel := context.WithCancel(t.Context())
+	cancel()
+	why := &publish.Error{Code: publish.ErrInvalidRequest}
+	is(t, "refuse", r.RefuseUpload(left, r.grant, "f", why), publish.ErrInvalidRequest)
+	if got := r.uploads(); got != (publish.UploadCounts{Failed: 1}) {
+		t.Errorf("uploads: %+v", got)
+	}
+	_, err := r.Publish(t.Context(), r.final())
+	is(t, "publish", err, publish.ErrGenerationIncomplete)
+
+	other := publish.Grant{Key: "k", Token: r.grant.Token, LeaseID: publish.NewLeaseID()}
+	is(t, "refuse another's", r.RefuseUpload(t.Context(), other, "g", why), publish.ErrInvalidRequest)
+	for _, applied := range []bool{false, true} {
+		r.pointers.Faults.Add(publishtest.Fault{Operation: "BeginUpload", Applied: applied})
+		want := map[bool]publish.Code{false: publish.ErrUnavailable, true: publish.ErrOutcomeUnknown}[applied]
+		is(t, "refuse without Postgres", r.RefuseUpload(t.Context(), r.grant, "f", why), want)
+	}
+	_, err = r.UploadAndPublish(t.Context(), r.upload("content"), r.final())
+	is(t, "sent again", err, "")
+	both := r.final()
+	both.IfMatch, both.IfNoneMatch = &publish.Version{Token: 1, Revision: 1}, true
+	_, err = r.UploadAndPublish(t.Context(), r.upload("content"), both)
+	is(t, "a condition that can't be", err, publish.ErrInvalidRequest)
+}
+
 // TestUploadClientGone: the failed upload of a client that went away is marked as such after its context has ended.
 func TestUploadClientGone(t *testing.T) {
 	t.Parallel()
@@ -134,6 +166,52 @@ func TestUploadClientGone(t *testing.T) {
 	if got := r.uploads(); got != (publish.UploadCounts{Failed: 1}) {
 		t.Errorf("uploads: %+v", got)
 	}
+}
+
+// TestUploadOutlivesItsClient: what has come whole is stored and counts, though its client hasn't waited for the answer.
+func TestUploadOutlivesItsClient(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	ctx, leave := context.WithCancel(t.Context())
+	r.Blobs = blobsFunc{r.blobs, func(ctx context.Context) error { leave(); return ctx.Err() }}
+	_, err := r.Upload(ctx, r.upload("content"))
+	is(t, "upload", err, "")
+	_, err = r.Publish(t.Context(), r.final())
+	is(t, "publish", err, "")
+	r.served("content")
+}
+
+// TestUploadOfNobodyEnds: a store that hangs is not waited for without end when its client has left.
+func TestUploadOfNobodyEnds(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		ctx, leave := context.WithCancel(t.Context())
+		r.Blobs = blobsFunc{r.blobs, func(ctx context.Context) error { leave(); <-ctx.Done(); return ctx.Err() }}
+		began := time.Now()
+		if _, err := r.Upload(ctx, r.upload("content")); !errors.Is(err, context.Canceled) {
+			t.Errorf("upload: %v", err)
+		}
+		if took := time.Since(began); took < 10*time.Second || took > 5*time.Minute {
+			t.Errorf("given up after %s", took)
+		}
+		if got := r.uploads(); got != (publish.UploadCounts{Failed: 1}) {
+			t.Errorf("uploads: %+v", got)
+		}
+	})
+}
+
+// blobsFunc calls a function after each Put.
+type blobsFunc struct {
+	publish.BlobStore
+	after func(context.Context) error
+}
+
+func (b blobsFunc) Put(ctx context.Context, name publish.ObjectName, body io.Reader, size int64, contentType string) error {
+	if err := b.BlobStore.Put(ctx, name, body, size, contentType); err != nil {
+		return err
+	}
+	return b.after(ctx)
 }
 
 type readerFunc func([]byte) (int, error)

@@ -24,7 +24,7 @@ const (
 
 // file serves the bytes of a permanent address.
 func (h *Handler) file(c *call) error {
-	id, err := leaseID(c.Request().Header)
+	id, err := fileLeaseID(c.Request())
 	if err != nil {
 		return err
 	}
@@ -59,7 +59,7 @@ func describe(header http.Header, file publish.StoredFile) {
 		header.Set(echo.HeaderCacheControl, cacheRevalidate)
 	}
 	if !file.Published || !file.Sealed {
-		header.Set(echo.HeaderVary, headerLease) // the publisher sees its own uploads
+		header.Set(echo.HeaderVary, headerLease+", "+echo.HeaderAuthorization) // the publisher sees its own uploads
 	}
 	switch kind := inertKind(file.ContentType); kind {
 	case "":

@@ -36,6 +36,9 @@ func (h *Handler) writeError(err error, c echo.Context) {
 	if kind.Status == http.StatusInternalServerError {
 		refusal = &publish.Error{Code: refusal.Code, Detail: "the server failed; its log has the cause under this request_id"}
 	}
+	if kind.Status == http.StatusUnauthorized {
+		header.Set(echo.HeaderWWWAuthenticate, challenge)
+	}
 	if kind.Status == http.StatusMethodNotAllowed {
 		if allow, ok := c.Get(echo.ContextKeyHeaderAllow).(string); ok {
 			header.Set(echo.HeaderAllow, allow)

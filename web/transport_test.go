@@ -162,6 +162,34 @@ func (e *endless) Read(p []byte) (int, error) {
 	return int(n), nil
 }
 
+// TestClientThatDoesNotWait sends a file and leaves at once, as ffmpeg does, while the store takes its time.
+func TestClientThatDoesNotWait(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, web.Options{})
+	w := r.grant("k")
+	slow := publishtest.Fault{Operation: "CompleteUpload", Before: func(ctx context.Context) {
+		select {
+		case <-ctx.Done(): // must not happen, and fails the call
+		case <-time.After(100 * time.Millisecond):
+		}
+	}}
+	r.pointers.Faults.Add(slow)
+	r.pointers.Faults.Add(slow)
+	for name, request := range map[string]string{"chunks": w.putHead("chunks", "Transfer-Encoding: chunked\r\n") + "1\r\nx\r\n0\r\n\r\n", "length": w.putHead("length", "Content-Length: 1\r\n") + "x"} {
+		conn := r.dial()
+		if _, err := io.WriteString(conn, request); err != nil {
+			t.Fatal(err)
+		}
+		if err := conn.Close(); err != nil {
+			t.Fatal(err)
+		}
+		await(t, func() bool {
+			return r.call("GET", w.generation()+"/files/"+name, "", "Pawl-Lease", w.lease).status == 200
+		})
+	}
+	w.publish(`{"primary":"chunks"}`).want(200)
+}
+
 // TestEarlyRefusalsReachTheClient sends 50 MB under a stale token in the ways that clients have.
 func TestEarlyRefusalsReachTheClient(t *testing.T) {
 	t.Parallel()

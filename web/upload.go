@@ -19,31 +19,21 @@ type uploadAnswer struct {
 // upload stores one file, as a stream. Everything that can be told without the body is checked before its first
 // byte is read, so a client that sends Expect: 100-continue spares itself a body that is refused.
 func (h *Handler) upload(c *call) error {
-	req, err := uploadRequest(c)
+	grant, err := c.fileGrant()
 	if err != nil {
 		return err
 	}
-	query, err := c.query("publish")
+	ctx := c.Request().Context()
+	req, pub, err := uploadRequest(c, grant)
 	if err != nil {
-		return err
-	}
-	match, none, err := preconditions(c.Request().Header)
-	if err != nil {
-		return err
+		return h.service.RefuseUpload(ctx, grant, c.path, err)
 	}
 	h.metrics.uploadsInFlight.Inc()
 	defer h.metrics.uploadsInFlight.Dec()
-	switch query.Get("publish") {
-	case "true":
-		return h.uploadAndPublish(c, req, publish.PublishRequest{Grant: req.Grant, Final: true, IfMatch: match, IfNoneMatch: none})
-	case "", "false":
-		if match != nil || none {
-			return publish.InvalidField(publish.ErrInvalidRequest, "If-Match", "and If-None-Match are conditions of a publish; send them with it, or add ?publish=true")
-		}
-	default:
-		return publish.InvalidField(publish.ErrInvalidRequest, "publish", "must be true or false")
+	if pub != nil {
+		return h.uploadAndPublish(c, req, *pub)
 	}
-	result, err := h.service.Upload(c.Request().Context(), req)
+	result, err := h.service.Upload(ctx, req)
 	if err != nil {
 		return err
 	}
@@ -70,32 +60,53 @@ func (h *Handler) uploadAndPublish(c *call, req publish.UploadRequest, pub publi
 	return respond(c, http.StatusCreated, receipt)
 }
 
-// uploadRequest reads the headers of an upload.
-func uploadRequest(c *call) (publish.UploadRequest, error) {
-	grant, err := c.grant()
-	if err != nil {
-		return publish.UploadRequest{}, err
-	}
+// uploadRequest reads the headers and the query of an upload. The publish is nil when none is asked for.
+func uploadRequest(c *call, grant publish.Grant) (req publish.UploadRequest, pub *publish.PublishRequest, err error) {
 	r := c.Request()
 	digest, err := promisedDigest(r.Header)
 	if err != nil {
-		return publish.UploadRequest{}, err
+		return req, nil, err
 	}
 	if coding := r.Header.Get(echo.HeaderContentEncoding); coding != "" && !strings.EqualFold(coding, "identity") {
-		return publish.UploadRequest{}, publish.InvalidField(publish.ErrInvalidRequest, echo.HeaderContentEncoding, "must be absent: the bytes are stored as they come; send them without it")
+		return req, nil, publish.InvalidField(publish.ErrInvalidRequest, echo.HeaderContentEncoding, "must be absent: the bytes are stored as they come; send them without it")
 	}
 	if r.Header.Get("Content-Range") != "" {
-		return publish.UploadRequest{}, publish.InvalidField(publish.ErrInvalidRequest, "Content-Range", "must be absent: an upload carries the whole file")
+		return req, nil, publish.InvalidField(publish.ErrInvalidRequest, "Content-Range", "must be absent: an upload carries the whole file")
 	}
-	return publish.UploadRequest{
+	req = publish.UploadRequest{
 		Grant: grant, Path: c.path, ContentType: r.Header.Get(echo.HeaderContentType),
 		Size: r.ContentLength, Digest: digest, Body: r.Body,
-	}, nil
+	}
+	pub, err = publishWithUpload(c, grant)
+	return req, pub, err
+}
+
+// publishWithUpload reads whether an upload also publishes, and on which conditions.
+func publishWithUpload(c *call, grant publish.Grant) (*publish.PublishRequest, error) {
+	query, err := c.query("publish")
+	if err != nil {
+		return nil, err
+	}
+	match, none, err := preconditions(c.Request().Header)
+	if err != nil {
+		return nil, err
+	}
+	switch query.Get("publish") {
+	case "true":
+		return &publish.PublishRequest{Grant: grant, Final: true, IfMatch: match, IfNoneMatch: none}, nil
+	case "", "false":
+		if match != nil || none {
+			return nil, publish.InvalidField(publish.ErrInvalidRequest, "If-Match", "and If-None-Match are conditions of a publish; send them with it, or add ?publish=true")
+		}
+		return nil, nil
+	default:
+		return nil, publish.InvalidField(publish.ErrInvalidRequest, "publish", "must be true or false")
+	}
 }
 
 // deleteFile drops a file from the open generation.
 func (h *Handler) deleteFile(c *call) error {
-	grant, err := c.grant()
+	grant, err := c.fileGrant()
 	if err != nil {
 		return err
 	}

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/pawlhq/pawl/publish"
+	"github.com/pawlhq/pawl/publish/publishtest"
 	"github.com/pawlhq/pawl/web"
 )
 
@@ -68,29 +69,63 @@ func TestUploadHeaders(t *testing.T) {
 			t.Errorf("%v: %d %s", headers, got.status, got.body)
 		}
 	}
-	began := r.pointers.Faults.Calls("BeginUpload")
-	for _, headers := range [][]string{
-		{"Repr-Digest", "sha-256=abc"},
-		{"Repr-Digest", "sha-256=:abc:"},
-		{"Repr-Digest", "sha-256"},
-		{"Content-Digest", "sha-256=::"},
-		{"Repr-Digest", "SHA-256=:AAAA:"},
-		{"Repr-Digest", strings.TrimSuffix(digestOf("x"), ":")},
-		{"Repr-Digest", digestOf("x"), "Content-Digest", digestOf("y")},
-		{"Content-Encoding", "gzip"},
-		{"Content-Range", "bytes 0-0/1"},
-	} {
-		w.put("f", "x", headers...).wantProblem(publish.ErrInvalidRequest)
-	}
-	if after := r.pointers.Faults.Calls("BeginUpload"); after != began {
-		t.Errorf("%d uploads with wrong headers began", after-began)
-	}
+	w.put("f", "x").want(201)
 	if m := w.put("f", "x", "Repr-Digest", digestOf("y")).wantProblem(publish.ErrDigestMismatch); m["promised"] == nil || m["came"] == nil {
 		t.Errorf("the facts are %v", m)
 	}
 	if m := w.publish("").wantProblem(publish.ErrGenerationIncomplete); fmt.Sprint(m["failed"]) != "[f]" {
 		t.Errorf("the facts are %v", m)
 	}
+}
+
+// TestRefusedUploads: whatever a PUT with a valid lease is refused for, the refusal shows at the publish, until the path is uploaded
+// again or deleted.
+func TestRefusedUploads(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		query   string
+		headers []string
+	}{
+		{"", []string{"Repr-Digest", "sha-256=abc"}},
+		{"", []string{"Repr-Digest", "sha-256=:abc:"}},
+		{"", []string{"Repr-Digest", "sha-256"}},
+		{"", []string{"Content-Digest", "sha-256=::"}},
+		{"", []string{"Repr-Digest", "SHA-256=:AAAA:"}},
+		{"", []string{"Repr-Digest", strings.TrimSuffix(digestOf("x"), ":")}},
+		{"", []string{"Repr-Digest", digestOf("x"), "Content-Digest", digestOf("y")}},
+		{"", []string{"Content-Encoding", "gzip"}},
+		{"", []string{"Content-Range", "bytes 0-0/1"}},
+		{"", []string{"If-None-Match", "*"}},
+		{"?publish=maybe", nil},
+		{"?publsh=true", nil},
+		{"?publish=true", []string{"If-Match", "17.1"}},
+		{"?publish=true", []string{"If-Match", `"17.1"`, "If-None-Match", "*"}},
+	} {
+		r := newRig(t, web.Options{})
+		w := r.grant("k")
+		w.put("f", "x").want(201)
+		if w.put("f"+test.query, "x", test.headers...).wantProblem(publish.ErrInvalidRequest); len(r.blobs.Names()) != 1 {
+			t.Errorf("%v: stored %v", test, r.blobs.Names())
+		}
+		if m := w.publish("").wantProblem(publish.ErrGenerationIncomplete); fmt.Sprint(m["failed"]) != "[f]" {
+			t.Errorf("%v: the facts are %v", test, m)
+		}
+		w.put("f", "x").want(200)
+		w.publish("").want(200)
+	}
+}
+
+// TestRefusedUploadsOfNobody: a request that has no valid lease marks nothing, and one that can't be marked is worth repeating.
+func TestRefusedUploadsOfNobody(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, web.Options{})
+	w := r.grant("k")
+	w.put("f", "x").want(201)
+	r.call("PUT", w.generation()+"/files/f", "x", "Content-Encoding", "gzip", "Pawl-Lease", strings.Repeat("ab", 16)).wantProblem(publish.ErrInvalidRequest)
+	r.call("PUT", w.generation()+"/files/f", "x", "Content-Encoding", "gzip").wantChallenge()
+	r.pointers.Faults.Add(publishtest.Fault{Operation: "BeginUpload"})
+	w.put("f", "x", "Content-Encoding", "gzip").wantProblem(publish.ErrUnavailable)
+	w.publish("").want(200)
 }
 
 func TestUploadAndPublish(t *testing.T) {
@@ -144,4 +179,34 @@ func TestPublishConditions(t *testing.T) {
 	}
 	w.publish("", "If-Match", `"1.2"`).wantProblem(publish.ErrPreconditionFailed)
 	w.publish("", "If-Match", `W/"1.1"`).want(200)
+}
+
+// TestCase41 sends files without a type and with a lie; they are listed and served with the table's.
+func TestCase41(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, web.Options{})
+	w := r.grant("k")
+	types := map[string]string{
+		".m3u8": "application/vnd.apple.mpegurl", ".ts": "video/mp2t", ".m4s": "video/iso.segment", ".mpd": "application/dash+xml",
+		".glb": "model/gltf-binary", ".b3dm": "application/octet-stream", ".wasm": "application/wasm", ".exr": "image/x-exr",
+		".avif": "image/avif", ".safetensors": "application/octet-stream",
+	}
+	for extension, want := range types {
+		for name, headers := range map[string][]string{
+			"none": nil, "lie": {"Content-Type", "text/html"}, "curl": {"Content-Type", "application/x-www-form-urlencoded"}, "nonsense": {"Content-Type", ";"},
+		} {
+			if m := w.put(name+extension, "x", headers...).want(201).json(); m["content_type"] != want {
+				t.Errorf("%s%s is stored as %v, want %s", name, extension, m["content_type"], want)
+			}
+		}
+	}
+	w.publish(`{"primary":"lie.m3u8"}`).want(200)
+	for extension, want := range types {
+		for _, name := range []string{"none", "lie", "curl", "nonsense"} {
+			got := r.call("GET", w.generation()+"/files/"+name+extension, "").want(200)
+			if got.header.Get("Content-Type") != want || got.header.Get("X-Content-Type-Options") != "nosniff" {
+				t.Errorf("%s%s is served as %v, want %s", name, extension, got.header, want)
+			}
+		}
+	}
 }

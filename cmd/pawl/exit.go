@@ -45,8 +45,8 @@ var exits = map[publish.Code]int{
 	client.CodeRateLimited:          exitUnreachable,
 	publish.ErrQuotaExceeded:        exitIO,
 	publish.ErrLeaseHeld:            exitLeaseHeld,
-	client.CodeUnauthorized:         exitNotAllowed,
-	client.CodeForbidden:            exitNotAllowed,
+	publish.ErrUnauthorized:         exitNotAllowed,
+	publish.ErrForbidden:            exitNotAllowed,
 	publish.ErrMethodNotAllowed:     exitConfig, // the address is not that of a Pawl server
 	publish.ErrStaleToken:           exitFenced,
 	publish.ErrLeaseLost:            exitFenced,

@@ -44,7 +44,7 @@ func TestCase54ExitCodes(t *testing.T) {
 		{uploadFailure("a", refused(publish.ErrQuotaExceeded)), 74},
 		{uploadFailure("a", refused(publish.ErrDigestMismatch)), 65},
 		{refused(publish.ErrLeaseHeld), 75},
-		{refused(client.CodeForbidden), 77},
+		{refused(publish.ErrForbidden), 77},
 		{configError{errors.New("x")}, 78},
 		{refused(publish.ErrStaleToken), 80},
 		{uploadFailure("a", refused(publish.ErrStaleToken)), 80},
