@@ -57,8 +57,8 @@ const RetryLoopAt = 3
 // DefaultMaxFileBytes is the greatest file that S3 can hold: 5 TiB.
 const DefaultMaxFileBytes = 5 << 40
 
-// Service ties the two stores together: it is what HTTP calls. It keeps no state of its own, so any number of
-// replicas may run on the same stores. Its methods may be called from many goroutines at once.
+// Service ties the two stores together: it is what HTTP calls. It keeps no state but the order of what is
+// arriving just now, so any number of replicas may run on the same stores. Its methods may be called from many goroutines at once.
 type Service struct {
 	Pointers PointerStore
 	Blobs    BlobStore
@@ -70,6 +70,8 @@ type Service struct {
 	MaxFileBytes int64
 	// NewUploadID draws the id of an upload; nil means 128 bits of crypto/rand. Tests set it.
 	NewUploadID func() UploadID
+
+	arrivals arrivals
 }
 
 // refused completes a store's error: it gives a refusal its sentence, tells the Observer, writes the one log line of a stale request,

@@ -115,7 +115,7 @@ type UploadStore interface {
 // failTimeout bounds the marking of a failed upload, which goes on after its client went away.
 const failTimeout = 10 * time.Second
 
-// finishTimeout bounds what is left of an upload when its client went away.
+// finishTimeout bounds what is left of an upload or a deletion when its client went away.
 const finishTimeout = time.Minute
 
 // Upload stores one file under a grant. The grant is checked before the body is read. A file counts only once
@@ -152,7 +152,7 @@ func (s *Service) UploadAndPublish(ctx context.Context, req UploadRequest, pub P
 func (s *Service) RefuseUpload(ctx context.Context, grant Grant, path Path, why error) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), failTimeout) // As in fail: the client may be gone.
 	defer cancel()
-	start, err := s.Pointers.BeginUpload(ctx, BeginUploadRequest{Grant: grant, Path: path, ID: s.newUploadID()})
+	start, err := s.begin(ctx, BeginUploadRequest{Grant: grant, Path: path, ID: s.newUploadID()})
 	if refused := s.refused(ctx, err); refused == nil {
 		s.fail(ctx, start.Upload, why)
 	} else if errors.Is(refused, ErrUnavailable) || errors.Is(refused, ErrOutcomeUnknown) {
@@ -166,7 +166,7 @@ func (s *Service) upload(ctx context.Context, req UploadRequest, replay bool) (r
 	ctx, cancel := outlive(ctx, finishTimeout) // A body that is cut ends by itself.
 	defer cancel()
 	begin := BeginUploadRequest{Grant: req.Grant, Path: req.Path, ID: s.newUploadID(), Digest: req.Digest, ReplaySealed: replay}
-	start, err := s.Pointers.BeginUpload(ctx, begin)
+	start, err := s.begin(ctx, begin)
 	if err != nil {
 		return UploadResult{}, false, s.refused(ctx, err)
 	}
@@ -272,7 +272,14 @@ func sameBytes(there File, req UploadRequest, body *measuredBody) (bool, error) 
 	return body.sum() == there.SHA256, nil
 }
 
-// DeleteFile drops a path from an open generation; see UploadStore.
+// DeleteFile drops a path from an open generation; see UploadStore. As for an upload, its client need not wait.
 func (s *Service) DeleteFile(ctx context.Context, grant Grant, path Path) error {
+	ctx, cancel := outlive(ctx, finishTimeout)
+	defer cancel()
+	leave, err := s.arrivals.enter(ctx, grant, path)
+	defer leave()
+	if err != nil {
+		return err
+	}
 	return s.refused(ctx, s.Pointers.DeleteFile(ctx, grant, path))
 }

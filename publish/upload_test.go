@@ -179,6 +179,16 @@ func TestUploadOutlivesItsClient(t *testing.T) {
 	_, err = r.Publish(t.Context(), r.final())
 	is(t, "publish", err, "")
 	r.served("content")
+
+	r.grant = r.acquire("b")
+	r.Blobs = r.blobs
+	_, err = r.Upload(t.Context(), r.upload("content"))
+	is(t, "upload", err, "")
+	ctx, leave = context.WithCancel(t.Context())
+	r.pointers.Faults.Add(publishtest.Fault{Operation: "DeleteFile", Before: func(context.Context) { leave() }})
+	is(t, "delete", r.DeleteFile(ctx, r.grant, "f"), "")
+	_, err = r.Publish(t.Context(), r.final())
+	is(t, "publish of nothing", err, publish.ErrGenerationIncomplete)
 }
 
 // TestUploadOfNobodyEnds: a store that hangs is not waited for without end when its client has left.

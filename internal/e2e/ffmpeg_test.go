@@ -44,8 +44,8 @@ func (j transcode) secretFiles(addr string) string {
 	return j.files("lease:"+j.lease.LeaseID.Hex()+"@", addr)
 }
 
-// source is three seconds of picture, made no faster than they play. ffmpeg waits for no answers, so uploads of one path that it sends at the
-// same moment may come in any order.
+// source is three seconds of picture, made no faster than they play. ffmpeg waits for no answers, so on a busy machine uploads
+// of one path that it sends at the same moment may come in any order.
 const source = "testsrc=size=160x120:rate=10:duration=3,realtime"
 
 // hls starts ffmpeg, which writes one-second segments. FILES/ in an argument stands for the address of the files.
