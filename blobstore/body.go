@@ -112,6 +112,13 @@ func (b *body) lengthMismatch(cause error) error {
 	return &publish.Error{Code: publish.ErrLengthMismatch, Detail: detail, Promised: fmt.Sprint(b.size), Came: fmt.Sprint(b.n), Cause: cause}
 }
 
+// handedOver returns how many bytes have been read so far.
+func (b *body) handedOver() int64 {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.n
+}
+
 // stop ends all reading of the caller's reader. It waits for a read that is under way, so a caller whose reader
 // blocks must end that read itself, as an HTTP server does when its client is gone. It returns the body's fault,
 // and whether the body was read to its end.

@@ -19,6 +19,9 @@ type Options struct {
 	SecretKey string // PAWL_S3_SECRET_KEY
 	// CAFile names a PEM file with certificates that are trusted besides the system's (PAWL_S3_CA_FILE).
 	CAFile string
+	// PartMemory is how much memory all uploads to S3 together may take for their parts, in bytes; 0 stands for 64 MiB.
+	// It is used in steps of 16 MiB. Bodies of unknown length wait when it is in use.
+	PartMemory int64
 }
 
 // Store is a publish.BlobStore that holds resources until it is closed.

@@ -1,12 +1,12 @@
 package blobstore
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"fmt"
 	"net"
 	"net/http"
-	"sync"
 	"time"
 
 	"github.com/minio/minio-go/v7"
@@ -23,25 +23,32 @@ const (
 	// answerTimeout counts from the end of a request's body to the header of the answer. Completing a large
 	// multipart upload takes some stores the better part of a minute.
 	answerTimeout = 2 * time.Minute
-	// attempts is how often a request is sent that can be sent again. The pauses between add up to about 2 s.
-	attempts = 4
+	// attempts is how often a request is sent that can be sent again, firstPause apart and then twice as much each
+	// time. The pauses add up to about 1 s.
+	attempts   = 4
+	firstPause = 200 * time.Millisecond
+	// defaultPartMemory is the memory for parts unless Options say otherwise, in bytes.
+	defaultPartMemory = 64 << 20
 	// idleConnections is how many connections to the server stay open for the next requests.
 	idleConnections = 64
 )
 
 // S3 keeps objects in a bucket, under their own names behind a prefix. A body of known length up to one part's
-// is streamed in one request; every other one is sent in parts, with one part in memory at a time.
+// is streamed in one request; every other one is sent in parts, from memory that all uploads share.
 //
 // Put sends If-None-Match: *, so no object is overwritten on servers that honour it. Names are new each time, so
 // nothing depends on it.
 type S3 struct {
 	// core has the requests that S3 knows, without the client's own idea of how to upload: above one part that
 	// would overwrite, and it would take 500 MiB of memory for a body of unknown length.
-	core      *minio.Core
+	core *minio.Core
+	// once sends each request once: where it matters whether an earlier one may have been carried out.
+	once      *minio.Core
 	transport *http.Transport
 	bucket    string
 	prefix    string
-	parts     sync.Pool // of *[]byte, partSize long
+	memory    *partMemory
+	pause     time.Duration // firstPause, but for tests
 }
 
 func newS3(config s3Config) (*S3, error) {
@@ -65,7 +72,7 @@ func newS3(config s3Config) (*S3, error) {
 	} else if config.pathStyle != nil {
 		lookup = minio.BucketLookupDNS
 	}
-	core, err := minio.NewCore(config.endpoint, &minio.Options{
+	options := minio.Options{
 		Creds:        credentials.NewStaticV4(config.accessKey, config.secretKey, ""),
 		Secure:       config.secure,
 		Region:       config.region, // Set, so that the client doesn't ask for it first.
@@ -74,13 +81,20 @@ func newS3(config s3Config) (*S3, error) {
 		MaxRetries:   attempts,
 		// Over TLS a streamed body ends with its checksum, as every current S3 SDK has it. See putWhole.
 		TrailingHeaders: config.secure,
-	})
+	}
+	core, err := minio.NewCore(config.endpoint, &options)
 	if err != nil {
 		return nil, badURL("has an endpoint that can't be used (%s); write endpoint=https://host:port", err.Error())
 	}
-	s := &S3{core: core, transport: transport, bucket: config.bucket, prefix: config.prefix}
-	s.parts.New = func() any { b := make([]byte, partSize); return &b }
-	return s, nil
+	options.MaxRetries = 1
+	once, err := minio.NewCore(config.endpoint, &options)
+	if err != nil {
+		return nil, badURL("has an endpoint that can't be used (%s); write endpoint=https://host:port", err.Error())
+	}
+	return &S3{
+		core: core, once: once, transport: transport, bucket: config.bucket, prefix: config.prefix,
+		memory: newPartMemory(cmp.Or(config.partMemory, defaultPartMemory), partSize), pause: firstPause,
+	}, nil
 }
 
 // key is the object's name in the bucket.

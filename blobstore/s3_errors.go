@@ -23,6 +23,9 @@ func s3Error(ctx context.Context, doing string, err error) error {
 	if ended := ctx.Err(); ended != nil {
 		return fmt.Errorf("blob store: %s: %w", doing, ended)
 	}
+	if errors.Is(err, publish.ErrObjectExists) {
+		return fmt.Errorf("blob store: %s: %w", doing, err)
+	}
 	text := fmt.Errorf("blob store: %s: %s", doing, err.Error())
 	answer, ok := errors.AsType[minio.ErrorResponse](err)
 	if !ok {
@@ -42,18 +45,21 @@ func answerError(code string, status int, text error) error {
 		return fmt.Errorf("%w: %w", publish.ErrObjectNotFound, text)
 	case minio.NoSuchBucket:
 		return fmt.Errorf("%w; make the bucket, or correct %s", text, setting)
-	case minio.PreconditionFailed:
-		return fmt.Errorf("%w: %w", publish.ErrObjectExists, text)
 	case minio.AccessDenied, "InvalidAccessKeyId", "SignatureDoesNotMatch":
 		return fmt.Errorf("%w; check PAWL_S3_ACCESS_KEY, PAWL_S3_SECRET_KEY and the bucket's policy", text)
 	case "QuotaExceeded", "XMinioStorageFull", "XMinioAdminBucketQuotaExceeded":
 		return quotaExceeded(text)
 	case "NotImplemented":
 		return fmt.Errorf("%w; this server lacks something that Pawl needs", text)
-	case "SlowDown", "RequestTimeout":
+	case minio.NoSuchUpload: // Someone has aborted it; a new one may go better.
+		return publish.Unavailable("the blob store", text)
+	}
+	if isTransientCode(code) {
 		return publish.Unavailable("the blob store", text)
 	}
 	switch {
+	case status == http.StatusOK: // It began to answer and then failed, or never said how it went.
+		return publish.Unavailable("the blob store", text)
 	case status == http.StatusInsufficientStorage:
 		return quotaExceeded(text)
 	case status >= http.StatusInternalServerError, status == http.StatusTooManyRequests, status == http.StatusRequestTimeout,

@@ -51,7 +51,8 @@ func TestS3Answers(t *testing.T) {
 		text   string // in the message
 	}{
 		{status: 412, code: "PreconditionFailed", want: publish.ErrObjectExists},
-		{status: 404, code: "NoSuchKey", want: publish.ErrObjectNotFound},
+		{status: 404, code: "NoSuchKey", text: "status 404"}, // Nonsense, as the answer to a PUT.
+		{status: 404, code: "NoSuchUpload", want: publish.ErrUnavailable},
 		{status: 404, code: "NoSuchBucket", text: "make the bucket, or correct PAWL_BLOBS"},
 		{status: 403, code: "AccessDenied", text: "check PAWL_S3_ACCESS_KEY"},
 		{status: 403, code: "SignatureDoesNotMatch", text: "check PAWL_S3_ACCESS_KEY"},
@@ -76,6 +77,9 @@ func TestS3Answers(t *testing.T) {
 			}
 			if _, ok := errors.AsType[minio.ErrorResponse](err); ok {
 				t.Error("the client library's error went out of the package")
+			}
+			if errors.Is(err, publish.ErrObjectNotFound) {
+				t.Error("Put says that there is no such object")
 			}
 		})
 	}
@@ -139,6 +143,10 @@ func TestS3SendsAgain(t *testing.T) {
 		var lengths []string
 		s := fakeS3(t, func(w http.ResponseWriter, r *http.Request) {
 			_, _ = io.Copy(io.Discard, r.Body) // A body that breaks off is the client's matter.
+			if r.Method == http.MethodHead {
+				w.WriteHeader(http.StatusNotFound)
+				return
+			}
 			mu.Lock()
 			defer mu.Unlock()
 			lengths = append(lengths, r.Header.Get("X-Amz-Decoded-Content-Length"))

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -32,7 +33,7 @@ func TestS3KeepsContentType(t *testing.T) {
 }
 
 // TestS3Multipart makes each step of a multipart upload fail, and counts the requests: whatever happens, the upload
-// is aborted, and no part is begun after the failure.
+// is aborted, after the bounded repetition.
 func TestS3Multipart(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
@@ -41,15 +42,20 @@ func TestS3Multipart(t *testing.T) {
 		sent string // the steps that the server saw
 	}{
 		{fail: "", sent: "start part part complete"},
-		{fail: "start", want: publish.ErrUnavailable, sent: "start"},
-		{fail: "part", want: publish.ErrUnavailable, sent: "start part abort"},
-		{fail: "complete", want: publish.ErrUnavailable, sent: "start part part complete abort"},
+		{fail: "start", want: publish.ErrUnavailable, sent: "start start start start uploads"},
+		{fail: "part", want: publish.ErrUnavailable, sent: "start part part part part abort uploads"},
+		{fail: "complete", want: publish.ErrUnavailable, sent: "start part part complete complete complete complete abort uploads"},
 	} {
 		t.Run("Fail"+test.fail, func(t *testing.T) {
 			t.Parallel()
 			server := &multipartServer{fail: test.fail}
 			s := fakeS3(t, server.ServeHTTP)
-			err := s.Put(t.Context(), someName, bytes.NewReader(make([]byte, partSize+1)), -1, "")
+			s.pause = 1
+			size := partSize + 1
+			if test.fail == "part" {
+				size = partSize // One part, so that it is told how often it is sent.
+			}
+			err := s.Put(t.Context(), someName, bytes.NewReader(make([]byte, size)), -1, "")
 			if !errors.Is(err, test.want) || (err == nil) != (test.want == nil) {
 				t.Errorf("Put gave %v; want %v", err, test.want)
 			}
@@ -77,7 +83,7 @@ func TestS3MultipartCanceled(t *testing.T) {
 	if err := s.Put(ctx, someName, body, -1, ""); !errors.Is(err, context.Canceled) {
 		t.Errorf("Put gave %v", err)
 	}
-	if got := strings.Join(server.steps, " "); got != "start part abort" {
+	if got := strings.Join(server.steps, " "); !slices.Contains([]string{"start part abort uploads uploads", "start abort uploads uploads", "start abort uploads"}, got) {
 		t.Errorf("the server saw %q", got)
 	}
 }
@@ -98,6 +104,11 @@ func (m *multipartServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	query := r.URL.Query()
 	step, answer := "", ""
 	switch {
+	case r.Method == http.MethodHead:
+		w.WriteHeader(http.StatusNotFound)
+		return
+	case r.Method == http.MethodGet:
+		step, answer = "uploads", "<ListMultipartUploadsResult></ListMultipartUploadsResult>"
 	case query.Has("uploads"):
 		step, answer = "start", "<InitiateMultipartUploadResult><UploadId>id</UploadId></InitiateMultipartUploadResult>"
 	case r.Method == http.MethodPut:
@@ -120,15 +131,27 @@ func (m *multipartServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-func TestS3PartSize(t *testing.T) {
+func TestS3PartLength(t *testing.T) {
 	t.Parallel()
-	s := &S3{}
-	s.parts.New = func() any { b := make([]byte, partSize); return &b }
-	for size, want := range map[int64]int{-1: partSize, partSize + 1: partSize, partSize * maxParts: partSize, partSize*maxParts + 1: partSize + 1<<20} {
-		buffer, free := s.part(size)
-		if len(buffer) != want || size > int64(len(buffer))*maxParts {
-			t.Errorf("%d bytes go in parts of %d; want %d", size, len(buffer), want)
+	s := &S3{memory: newPartMemory(defaultPartMemory, partSize)}
+	const tib = 1 << 40
+	for size, want := range map[int64]int64{
+		partSize + 1: partSize, partSize * maxParts: partSize, partSize*maxParts + 1: partSize + 1<<20, 5 * tib: 525 << 20,
+	} {
+		if got := s.partLength(1, size); got != want || size > got*maxParts {
+			t.Errorf("%d bytes go in parts of %d; want %d", size, got, want)
 		}
-		free()
+	}
+	for number, want := range map[int]int64{1: partSize, growAfter: partSize, growAfter + 1: 2 * partSize, maxParts: 4 * partSize} {
+		if got := s.partLength(number, -1); got != want {
+			t.Errorf("part %d has %d bytes; want %d", number, got, want)
+		}
+	}
+	if got := s.maxUnknown(); got < 500<<30 {
+		t.Errorf("a body of unknown length may have %d bytes", got)
+	}
+	s.memory = newPartMemory(2<<30, partSize)
+	if got := s.maxUnknown(); got < 5*tib {
+		t.Errorf("with 2 GiB of memory, a body of unknown length may have %d bytes", got)
 	}
 }

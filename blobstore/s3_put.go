@@ -1,8 +1,8 @@
 package blobstore
 
 import (
-	"bytes"
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -12,38 +12,45 @@ import (
 	"github.com/pawlhq/pawl/publish"
 )
 
-// partSize is the size of all parts of a multipart upload but the last, in bytes, and so the memory that an upload
-// takes. S3 wants at least 5 MiB and at most maxParts parts; a body of known length gets larger parts once that is
-// needed, above 156 GiB.
-const (
-	partSize = 16 << 20
-	maxParts = 10_000
-)
-
 // Put uploads the object. The server completes it only when all of it has come, so a crash at any step leaves no
 // object; what it may leave is an unfinished multipart upload, for which the bucket needs a lifecycle rule.
+//
+// Every failed request ends in one of four ways: the object is stored all the same, ErrObjectExists, an Error of kind
+// unavailable (sending the body again may help), or another error.
 func (s *S3) Put(ctx context.Context, name publish.ObjectName, from io.Reader, size int64, contentType string) error {
 	if err := errors.Join(ctx.Err(), checkName(name)); err != nil {
 		return err
 	}
 	b := newBody(ctx, from, size)
-	err := s.put(ctx, s.key(name), b, contentType)
+	u := &upload{s: s, key: s.key(name), contentType: contentType, mark: rand.Text()}
+	err := u.put(ctx, b)
 	whole, fault := b.stop()
 	switch {
 	case fault != nil:
-		return fmt.Errorf("blob store: storing %s: %w", name, fault)
+		err = fmt.Errorf("blob store: storing %s: %w", name, fault)
 	case err != nil:
-		return s3Error(ctx, "storing "+string(name), err)
+		err = s3Error(ctx, "storing "+string(name), err)
+		if errors.Is(err, publish.ErrObjectNotFound) {
+			return errors.New(err.Error()) // An answer that makes no sense here, and to the caller neither.
+		}
 	case !whole:
-		return fmt.Errorf("blob store: storing %s: the server said that it has stored the object before it had all of it", name)
+		err = fmt.Errorf("blob store: storing %s: the server said that it has stored the object before it had all of it", name)
 	}
-	return nil
+	return err
+}
+
+// upload is one Put.
+type upload struct {
+	s           *S3
+	key         string
+	contentType string
+	mark        string // see uploadMark
 }
 
 // put picks the way of upload.
-func (s *S3) put(ctx context.Context, key string, b *body, contentType string) error {
-	if b.size < 0 || b.size > partSize {
-		return s.putParts(ctx, key, b, contentType)
+func (u *upload) put(ctx context.Context, b *body) error {
+	if b.size < 0 || b.size > u.s.memory.chunk {
+		return u.putParts(ctx, b)
 	}
 	if b.size == 0 {
 		// A request without a body would never look whether there is one.
@@ -51,64 +58,39 @@ func (s *S3) put(ctx context.Context, key string, b *body, contentType string) e
 			return err
 		}
 	}
-	// The body can't be rewound, and the client sees that, so a failed request isn't sent again.
-	return s.putWhole(ctx, key, struct{ io.Reader }{b}, b.size, contentType)
+	// The body can't be rewound, so a failed request isn't sent again.
+	err := u.putWhole(ctx, struct{ io.Reader }{b}, b.size)
+	if err == nil {
+		return nil
+	}
+	if _, fault := b.stop(); fault != nil {
+		return err
+	}
+	return u.s.settle(ctx, u.key, u.mark, b.size, 1, err)
+}
+
+// putMemory sends a body of the given size that is in memory in one request, and again if that fails.
+func (u *upload) putMemory(ctx context.Context, reader func() io.Reader, size int64) error {
+	tries, err := u.s.again(ctx, func() error { return u.putWhole(ctx, reader(), size) })
+	if err == nil {
+		return nil
+	}
+	return u.s.settle(ctx, u.key, u.mark, size, tries, err)
 }
 
 // putWhole sends size bytes in one request. Without TLS the client signs it piece by piece, and over TLS it sends a
 // checksum behind it, so that bytes which were changed or cut off on the way are refused. The declared length isn't
 // enough for that: some servers keep the head of a body whose connection broke, as an object.
-func (s *S3) putWhole(ctx context.Context, key string, from io.Reader, size int64, contentType string) error {
-	_, err := s.core.PutObject(ctx, s.bucket, key, from, size, "", "", createOnly(contentType))
+func (u *upload) putWhole(ctx context.Context, from io.Reader, size int64) error {
+	opts := u.options()
+	opts.SetMatchETagExcept("*")
+	_, err := u.s.once.PutObject(ctx, u.s.bucket, u.key, from, size, "", "", opts)
 	return err
 }
 
-// createOnly makes the options of a request that must not overwrite. Each request gets its own.
-func createOnly(contentType string) minio.PutObjectOptions {
-	opts := minio.PutObjectOptions{ContentType: contentType}
-	opts.SetMatchETagExcept("*")
-	return opts
-}
-
-// putParts sends the body in parts from memory, so that a part which fails can be sent again. A body that turns
-// out to fit into one part goes as one request.
-func (s *S3) putParts(ctx context.Context, key string, b *body, contentType string) error {
-	buffer, free := s.part(b.size)
-	defer free()
-	n, err := fillPart(b, buffer)
-	if err != nil {
-		return err
-	}
-	if n < len(buffer) {
-		return s.putWhole(ctx, key, bytes.NewReader(buffer[:n]), int64(n), contentType)
-	}
-	upload := &multipart{s: s, key: key, contentType: contentType}
-	if err := upload.start(ctx); err != nil {
-		return err
-	}
-	for n > 0 && err == nil {
-		if err = upload.send(ctx, buffer[:n]); err == nil {
-			n, err = fillPart(b, buffer)
-		}
-	}
-	if err == nil {
-		err = upload.complete(ctx)
-	}
-	if err != nil {
-		return upload.abort(ctx, err)
-	}
-	return nil
-}
-
-// part returns a buffer for the parts of a body of the given size, and what gives it back.
-func (s *S3) part(size int64) ([]byte, func()) {
-	if size > partSize*maxParts {
-		const step = 1 << 20
-		need := (size + maxParts - 1) / maxParts
-		return make([]byte, (need+step-1)/step*step), func() {}
-	}
-	buffer := s.parts.Get().(*[]byte) //nolint:errcheck // The pool has nothing else.
-	return *buffer, func() { s.parts.Put(buffer) }
+// options makes the options of one request; no two may share them.
+func (u *upload) options() minio.PutObjectOptions {
+	return minio.PutObjectOptions{ContentType: u.contentType, UserMetadata: map[string]string{uploadMark: u.mark}}
 }
 
 // fillPart reads b until buffer is full or b has ended.

@@ -22,6 +22,8 @@ type s3Config struct {
 	accessKey string
 	secretKey string
 	roots     *x509.CertPool // nil: those of the system
+	// partMemory is Options.PartMemory.
+	partMemory int64
 }
 
 var s3Parameters = []string{"endpoint", "path_style", "region"}
@@ -29,7 +31,7 @@ var s3Parameters = []string{"endpoint", "path_style", "region"}
 // parseS3 reads an s3:// URL. Everything in it is checked: a mistyped parameter would else show as a strange
 // answer of some server, much later.
 func parseS3(u *url.URL, opts Options) (s3Config, error) {
-	config := s3Config{bucket: u.Host, prefix: strings.Trim(u.Path, "/"), accessKey: opts.AccessKey, secretKey: opts.SecretKey}
+	config := s3Config{bucket: u.Host, prefix: strings.Trim(u.Path, "/"), accessKey: opts.AccessKey, secretKey: opts.SecretKey, partMemory: opts.PartMemory}
 	switch {
 	case u.User != nil:
 		return s3Config{}, badURL("has keys in it; give them as PAWL_S3_ACCESS_KEY and PAWL_S3_SECRET_KEY")
