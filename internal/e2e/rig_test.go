@@ -29,7 +29,7 @@ func TestMain(m *testing.M) { testenv.Main(m) }
 
 // pawl is the path of the binary, built once for all tests as users build it.
 var pawl = sync.OnceValues(func() (string, error) {
-	dir, err := os.MkdirTemp("", "pawl-e2e-")
+	dir, err := testenv.ProcessDir()
 	if err != nil {
 		return "", err
 	}

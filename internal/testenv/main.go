@@ -96,6 +96,15 @@ func tempDir() (dir string, remove func() error, err error) {
 	return dir, remove, err
 }
 
+// ProcessDir makes a folder that all tests of this process may share. Main removes it.
+func ProcessDir() (string, error) {
+	dir, remove, err := tempDir()
+	if err == nil {
+		atEnd(remove)
+	}
+	return dir, err
+}
+
 // holdTemp keeps other processes from sweeping dir away until remove is called or this process ends.
 func holdTemp(dir string) (remove func() error, err error) {
 	lock, err := os.Open(dir)
