@@ -28,8 +28,8 @@ func TestS3Race(t *testing.T) {
 	}{
 		{size: 64 << 10, declared: true, rounds: 20},
 		{size: 64 << 10, rounds: 20},
-		{size: 17 << 20, declared: true, rounds: 3},
-		{size: 17 << 20, rounds: 3},
+		{size: 17 << 20, declared: true, rounds: 20},
+		{size: 17 << 20, rounds: 20},
 	} {
 		t.Run(fmt.Sprintf("%d/declared=%t", test.size, test.declared), func(t *testing.T) {
 			s := openS3(t, testenv.S3Bucket(t), "race")
