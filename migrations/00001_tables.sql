@@ -125,6 +125,13 @@ CREATE TABLE pawl.files (
     CONSTRAINT files_revisions CHECK (until_revision >= from_revision)
 );
 
+-- At most one file counts at a path. What was replaced or dropped since is in neither index, so a playlist that was uploaded
+-- 50,000 times costs no more than one that was uploaded once.
+CREATE UNIQUE INDEX files_counting ON pawl.files (key_id, token, path) WHERE state = 'stored' AND until_revision IS NULL;
+
+-- The file that a revision named at a path is the newest one that begins to count at or before it.
+CREATE INDEX files_published ON pawl.files (key_id, token, path, from_revision DESC) WHERE state = 'stored';
+
 -- What keeps a generation from its final publish.
 CREATE INDEX files_blocking ON pawl.files (key_id, token, path) WHERE state IN ('pending', 'failed');
 

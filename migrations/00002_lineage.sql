@@ -15,10 +15,20 @@ CREATE FUNCTION pawl.lineage() RETURNS text LANGUAGE sql VOLATILE AS $$
 $$;
 -- +goose StatementEnd
 
--- epoch_now tells the epoch in force without writing: one more than the recorded one when the lineage has changed.
+-- next_epoch is the epoch that follows a recorded one. It counts five-minute slots since 2026, so that it doesn't rest on restored
+-- data alone: the same dump restored twice, or restored after a failover that has raised an epoch of its own, comes to an epoch
+-- above that of the other history. The range of epochs lasts for 85 years of slots.
+-- +goose StatementBegin
+CREATE FUNCTION pawl.next_epoch(recorded bigint) RETURNS bigint LANGUAGE sql VOLATILE AS $$
+    SELECT greatest(coalesce(recorded, 0) + 1,
+        floor(extract(epoch FROM clock_timestamp() - timestamptz '2026-01-01 00:00:00+00') / 300)::bigint)
+$$;
+-- +goose StatementEnd
+
+-- epoch_now tells the epoch in force without writing: the next one when the lineage has changed.
 -- +goose StatementBegin
 CREATE FUNCTION pawl.epoch_now() RETURNS bigint LANGUAGE sql VOLATILE AS $$
-    SELECT CASE WHEN e.lineage = pawl.lineage() THEN e.epoch ELSE e.epoch + 1 END
+    SELECT CASE WHEN e.lineage = pawl.lineage() THEN e.epoch ELSE pawl.next_epoch(e.epoch) END
     FROM pawl.epochs e ORDER BY e.epoch DESC LIMIT 1
 $$;
 -- +goose StatementEnd
@@ -37,7 +47,7 @@ BEGIN
             RETURN recorded.epoch;
         END IF;
         INSERT INTO pawl.epochs (epoch, lineage, reason)
-        VALUES (coalesce(recorded.epoch, 0) + 1, actual, CASE
+        VALUES (pawl.next_epoch(recorded.epoch), actual, CASE
             WHEN recorded.lineage IS NULL THEN 'the record of epochs was lost'
             WHEN split_part(recorded.lineage, ' ', 1) <> split_part(actual, ' ', 1) THEN 'restored into another server'
             WHEN split_part(recorded.lineage, ' ', 2) <> split_part(actual, ' ', 2) THEN 'promoted or recovered to a point in time'
@@ -61,4 +71,4 @@ $$;
 -- +goose StatementEnd
 
 -- +goose Down
-DROP FUNCTION pawl.greatest_possible, pawl.raise_epoch, pawl.epoch_now, pawl.lineage;
+DROP FUNCTION pawl.greatest_possible, pawl.raise_epoch, pawl.epoch_now, pawl.next_epoch, pawl.lineage;

@@ -27,6 +27,30 @@ LANGUAGE sql IMMUTABLE AS $$
 $$;
 -- +goose StatementEnd
 
+-- fence_mode finds the policy of a key: of the prefixes that end at one of its segment borders, the longest that has one.
+-- +goose StatementBegin
+CREATE FUNCTION pawl.fence_mode(p_key text) RETURNS text LANGUAGE plpgsql STABLE AS $$
+DECLARE
+    segments text[] := string_to_array(p_key, '/');
+    mode     text;
+BEGIN
+    SELECT p.fence_mode INTO mode FROM pawl.policies p
+    WHERE p.prefix = ANY (ARRAY(
+        SELECT array_to_string(segments[1:n], '/') FROM generate_series(0, cardinality(segments)) n))
+    ORDER BY length(p.prefix) DESC LIMIT 1;
+    RETURN coalesce(mode, 'accepted');
+END $$;
+-- +goose StatementEnd
+
+-- history_lost tells that a newer grant of the key may have been lost with a part of the database's history, where a newer grant
+-- fences at once (mode granted): its newest known grant is then taken for superseded.
+-- +goose StatementBegin
+CREATE FUNCTION pawl.history_lost(k pawl.keys) RETURNS boolean LANGUAGE plpgsql VOLATILE AS $$
+BEGIN
+    RETURN k.epoch < pawl.epoch_now() AND pawl.fence_mode(k.name) = 'granted';
+END $$;
+-- +goose StatementEnd
+
 -- acquire grants the key: the counter and the lease are one update of one row.
 -- +goose StatementBegin
 CREATE FUNCTION pawl.acquire(p_key text, p_lease bytea, p_holder text, p_ttl_ms integer, p_labels jsonb) RETURNS jsonb
@@ -47,7 +71,7 @@ BEGIN
     t := clock_timestamp();
 
     SELECT * INTO g FROM pawl.generations WHERE key_id = k.id AND lease_sha256 = p_lease;
-    IF FOUND AND k.lease_sha256 = p_lease THEN
+    IF FOUND AND k.lease_sha256 = p_lease AND NOT pawl.history_lost(k) THEN
         -- The answer to this very request was lost. The client counts the TTL from its repeat, so it is whole again.
         UPDATE pawl.keys SET lease_ttl_ms = p_ttl_ms, lease_expires_at = t + p_ttl_ms * interval '1 millisecond'
         WHERE id = k.id RETURNING * INTO k;
@@ -71,7 +95,7 @@ BEGIN
     UPDATE pawl.generations SET lease_ended_at = k.lease_expires_at
     WHERE key_id = k.id AND token = k.counter AND k.lease_expires_at IS NOT NULL;
 
-    UPDATE pawl.keys SET counter = next, epoch = e, lease_sha256 = p_lease, lease_ttl_ms = p_ttl_ms,
+    UPDATE pawl.keys SET counter = next, epoch = greatest(k.epoch, e), lease_sha256 = p_lease, lease_ttl_ms = p_ttl_ms,
         lease_expires_at = t + p_ttl_ms * interval '1 millisecond'
     WHERE id = k.id AND counter < next RETURNING * INTO STRICT k;
 
@@ -102,7 +126,7 @@ BEGIN
     IF NOT FOUND THEN
         RETURN pawl.refused('not-found', jsonb_build_object('key', p_key));
     END IF;
-    IF k.lease_sha256 IS DISTINCT FROM p_lease THEN
+    IF k.lease_sha256 IS DISTINCT FROM p_lease OR pawl.history_lost(k) THEN
         RETURN pawl.lease_lost(k, p_lease);
     END IF;
     t := clock_timestamp();
@@ -143,4 +167,4 @@ END $$;
 -- +goose StatementEnd
 
 -- +goose Down
-DROP FUNCTION pawl.release, pawl.end_lease, pawl.renew, pawl.lease_lost, pawl.acquire, pawl.lease_json, pawl.version, pawl.refused;
+DROP FUNCTION pawl.release, pawl.end_lease, pawl.renew, pawl.lease_lost, pawl.acquire, pawl.history_lost, pawl.fence_mode, pawl.lease_json, pawl.version, pawl.refused;

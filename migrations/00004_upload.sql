@@ -1,22 +1,7 @@
 -- The fence, and uploads: registering or deleting a file locks the generation in share, so that uploads of one
--- generation run side by side, and then the rows of its own path. A final publish excludes them all.
+-- generation run side by side, and then its own path. A final publish excludes them all.
 
 -- +goose Up
-
--- fence_mode finds the policy of a key: of the prefixes that end at one of its segment borders, the longest that has one.
--- +goose StatementBegin
-CREATE FUNCTION pawl.fence_mode(p_key text) RETURNS text LANGUAGE plpgsql STABLE AS $$
-DECLARE
-    segments text[] := string_to_array(p_key, '/');
-    mode     text;
-BEGIN
-    SELECT p.fence_mode INTO mode FROM pawl.policies p
-    WHERE p.prefix = ANY (ARRAY(
-        SELECT array_to_string(segments[1:n], '/') FROM generate_series(0, cardinality(segments)) n))
-    ORDER BY length(p.prefix) DESC LIMIT 1;
-    RETURN coalesce(mode, 'accepted');
-END $$;
--- +goose StatementEnd
 
 -- reject records a stale request and returns its refusal. g is the stale grant, all null when nothing is known of it.
 -- +goose StatementBegin
@@ -76,7 +61,7 @@ END $$;
 CREATE FUNCTION pawl.check_fence(k pawl.keys, g pawl.generations, p_operation text, p_path text) RETURNS jsonb
 LANGUAGE plpgsql AS $$
 BEGIN
-    IF g.token < k.fence OR g.token < k.counter AND pawl.fence_mode(k.name) = 'granted' THEN
+    IF g.token < k.fence OR g.token < k.counter AND pawl.fence_mode(k.name) = 'granted' OR pawl.history_lost(k) THEN
         RETURN pawl.reject(k, g, g.token, p_operation, p_path);
     ELSIF g.state IN ('condemned', 'collected') THEN
         RETURN pawl.refused('generation-collected', jsonb_build_object('key', k.name, 'operation', p_operation, 'token', g.token));
@@ -152,7 +137,7 @@ END $$;
 -- +goose StatementEnd
 
 -- end_files ends what counts at a path, and drops what blocks it, among the uploads before one (all, when that is null). A file that
--- a revision named stays readable there. It returns whether a file counted. The caller has locked the path's rows.
+-- a revision named keeps its row, and stays readable until the next revision. It returns whether a file counted. The caller has locked the path.
 -- +goose StatementBegin
 CREATE FUNCTION pawl.end_files(g pawl.generations, p_path text, p_before bigint) RETURNS boolean LANGUAGE plpgsql AS $$
 DECLARE
@@ -171,12 +156,12 @@ BEGIN
 END $$;
 -- +goose StatementEnd
 
--- lock_path locks the rows of one path, in order, so that two uploads of it complete one after the other.
+-- lock_path lets two changes of one path happen one after the other, until the end of the transaction. It is the only advisory lock of
+-- a transaction; two paths whose hashes are equal only wait for each other.
 -- +goose StatementBegin
 CREATE FUNCTION pawl.lock_path(g pawl.generations, p_path text) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
-    PERFORM FROM pawl.files WHERE key_id = g.key_id AND token = g.token AND path = p_path
-    ORDER BY upload_no FOR NO KEY UPDATE;
+    PERFORM pg_advisory_xact_lock(hashtextextended(format('pawl/%s/%s/%s', g.key_id, g.token, p_path), 0));
 END $$;
 -- +goose StatementEnd
 
@@ -251,6 +236,7 @@ BEGIN
     IF refusal IS NOT NULL THEN
         RETURN refusal;
     END IF;
+    PERFORM pawl.lock_path(g, p_path);
     UPDATE pawl.files SET state = 'failed', failure = p_why, ended_at = clock_timestamp()
     WHERE key_id = k.id AND token = p_token AND path = p_path AND upload_no = p_upload_no AND state = 'pending';
     RETURN '{}';
@@ -286,4 +272,4 @@ END $$;
 
 -- +goose Down
 DROP FUNCTION pawl.delete_file, pawl.fail_upload, pawl.complete_upload, pawl.lock_path, pawl.end_files, pawl.begin_upload, pawl.file_json,
-    pawl.share, pawl.check_fence, pawl.check_grant, pawl.reject, pawl.fence_mode;
+    pawl.share, pawl.check_fence, pawl.check_grant, pawl.reject;

@@ -113,8 +113,11 @@ BEGIN
         SELECT jsonb_agg(path ORDER BY path) FILTER (WHERE state = 'failed'),
             jsonb_agg(path ORDER BY path) FILTER (WHERE state = 'pending')
         INTO failed, pending
-        FROM (SELECT DISTINCT ON (path) path, state FROM pawl.files
+        FROM (SELECT DISTINCT ON (path) path, state FROM pawl.files f
             WHERE key_id = k.id AND token = p_token AND state IN ('pending', 'failed')
+                -- An upload that started before the one that counts blocks nothing, even where it was not seen when that one ended.
+                AND NOT EXISTS (SELECT FROM pawl.files c WHERE c.key_id = f.key_id AND c.token = f.token AND c.path = f.path
+                    AND c.state = 'stored' AND c.until_revision IS NULL AND c.upload_no > f.upload_no)
             ORDER BY path, upload_no DESC) blocking;
         IF coalesce(missing, empty, failed, pending) IS NOT NULL THEN
             RETURN pawl.refused('generation-incomplete', facts || jsonb_build_object('missing', missing,

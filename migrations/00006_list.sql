@@ -87,7 +87,7 @@ CREATE FUNCTION pawl.generation_json(k pawl.keys, g pawl.generations) RETURNS js
                 WHERE f.key_id = (g).key_id AND f.token = (g).token AND f.state = 'failed'),
             'unpublished', CASE WHEN (g).state = 'sealed' THEN 0 ELSE (SELECT count(*) FROM pawl.files f
                 WHERE f.key_id = (g).key_id AND f.token = (g).token AND f.state = 'stored'
-                    AND f.from_revision > (g).revision) END),
+                    AND f.until_revision IS NULL AND f.from_revision > (g).revision) END),
         'receipts', coalesce((SELECT jsonb_agg(pawl.receipt_json(k, g, r) || '{"replayed": false}' ORDER BY (r).revision DESC)
             FROM (SELECT * FROM pawl.receipts WHERE key_id = (g).key_id AND token = (g).token
                 ORDER BY revision DESC LIMIT 100) r), '[]'),

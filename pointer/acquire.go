@@ -2,18 +2,20 @@ package pointer
 
 import (
 	"context"
+	"encoding/json"
+	"fmt"
 	"time"
 
 	"github.com/pawlhq/pawl/publish"
 )
 
-const acquireSQL = `SELECT pawl.acquire($1, $2, $3, $4, $5)`
+const acquireSQL = `SELECT pawl.acquire($1, $2, $3, $4, $5::jsonb)`
 
 // Acquire grants a key: one update of one row, after its lock; see migration 00003.
 func (s *Store) Acquire(ctx context.Context, req publish.AcquireRequest) (publish.Lease, error) {
-	labels := req.Labels
-	if labels == nil {
-		labels = map[string]string{}
+	labels, err := jsonObject(req.Labels)
+	if err != nil {
+		return publish.Lease{}, err
 	}
 	answer, err := s.change(ctx, acquireSQL, string(req.Key), secret(req.LeaseID), req.Holder, req.TTL.Milliseconds(), labels)
 	if err != nil {
@@ -67,4 +69,16 @@ func (s *Store) Lease(ctx context.Context, key publish.Key) (publish.Lease, erro
 func secret(id publish.LeaseID) []byte {
 	sum := id.SHA256()
 	return sum[:]
+}
+
+// jsonObject writes names and values as JSON text, which every mode of the driver can send.
+func jsonObject(values map[string]string) (string, error) {
+	if values == nil {
+		return "{}", nil
+	}
+	text, err := json.Marshal(values)
+	if err != nil {
+		return "", fmt.Errorf("writing names and values: %w", err)
+	}
+	return string(text), nil
 }

@@ -128,6 +128,21 @@ func TestCase11ZonesAndIsolation(t *testing.T) {
 			}
 		})
 	}
+	for _, mode := range []string{"exec", "simple_protocol", "cache_describe", "describe_exec"} {
+		t.Run("driver's mode "+mode, func(t *testing.T) {
+			t.Parallel()
+			_, dsn := newStore(t)
+			store := openStore(t, with(dsn, "default_query_exec_mode="+mode))
+			a := grant(t, store, "k", "A")
+			a.ship()
+			if _, err := a.publish(store); err != nil {
+				t.Errorf("replay: %v", err)
+			}
+			if p, err := store.Pointer(context.Background(), "k"); err != nil || p.Token != 1 {
+				t.Errorf("pointer %+v, %v", p, err)
+			}
+		})
+	}
 	t.Run("contention under a serializable default", func(t *testing.T) {
 		t.Parallel()
 		_, dsn := newStore(t)

@@ -54,8 +54,8 @@ func TestCleverJoinPublishesACondemnedGeneration(t *testing.T) {
 func TestCleverRegisterChangesASealedSet(t *testing.T) {
 	t.Parallel()
 	a, uploader, store := race(t)
-	early := uploader.call(beginCall, raceKey, "A", 1, "a")
-	uploader.put("A", 1, "a")
+	early := uploader.call(beginCall, raceKey, "A", 1, "dropped")
+	wantCode(t, "delete", uploader.call(deleteCall, raceKey, "A", 1, "dropped"), "")
 	uploader.commit()
 	uploader.begin()
 	wantCode(t, "publish by A", a.call(publishCall, raceKey, "A", 1), "")

@@ -19,10 +19,10 @@ func translate(err error, changing bool) error {
 	switch {
 	case err == nil:
 		return nil
-	case errors.As(err, &refused):
-		return translateRefused(refused, err)
 	case errors.As(err, &dial), pgconn.SafeToRetry(err):
 		return publish.Unavailable("Postgres", err)
+	case errors.As(err, &refused):
+		return translateRefused(refused, err, changing)
 	case errors.Is(err, context.Canceled):
 		return err // The caller went away; nobody waits for an answer.
 	case changing:
@@ -32,11 +32,13 @@ func translate(err error, changing bool) error {
 	}
 }
 
-// translateRefused sorts what Postgres says itself. An error that it reports before the commit means that
-// nothing was changed.
-func translateRefused(refused *pgconn.PgError, err error) error {
+// translateRefused sorts what Postgres says itself. An error of the statement means that nothing was changed. The end of a connection
+// doesn't: a pooler in between says so in Postgres's name when it has lost the server, which may have committed by then.
+func translateRefused(refused *pgconn.PgError, err error, changing bool) error {
 	class := refused.Code[:min(2, len(refused.Code))]
 	switch {
+	case changing && (class == "08" || refused.SeverityUnlocalized == "FATAL" || refused.SeverityUnlocalized == "PANIC"):
+		return outcomeUnknown(err)
 	case class == "08", class == "53", class == "57", class == "58", class == "40",
 		refused.Code == "55P03", // lock_not_available
 		refused.Code == "25006", // read_only_sql_transaction: a standby

@@ -6,13 +6,13 @@ import (
 	"github.com/pawlhq/pawl/publish"
 )
 
-const publishSQL = `SELECT pawl.publish($1, $2, $3, $4, nullif($5, ''), $6, $7, $8, $9, $10, $11, $12, $13, $14)`
+const publishSQL = `SELECT pawl.publish($1, $2, $3, $4, nullif($5, ''), $6, $7::jsonb, $8, $9, $10, $11, $12, $13::text[], $14)`
 
 // Publish flips the pointer; see migration 00005.
 func (s *Store) Publish(ctx context.Context, req publish.PublishRequest) (publish.Receipt, error) {
-	metadata := req.Metadata
-	if metadata == nil {
-		metadata = map[string]string{}
+	metadata, err := jsonObject(req.Metadata)
+	if err != nil {
+		return publish.Receipt{}, err
 	}
 	var matchToken, matchRevision *int64
 	if req.IfMatch != nil {

@@ -66,9 +66,12 @@ SELECT jsonb_build_object('file', pawl.file_json(f), 'token', g.token, 'upload_i
 FROM pawl.keys k
 JOIN pawl.receipts r ON r.key_id = k.id AND r.token = k.current_token AND r.revision = k.current_revision
 JOIN pawl.generations g ON g.key_id = k.id AND g.token = k.current_token
-LEFT JOIN pawl.files f ON f.key_id = k.id AND f.token = k.current_token
-	AND f.path = coalesce(nullif($2, ''), r.primary_path) AND f.state = 'stored'
-	AND f.from_revision <= k.current_revision AND coalesce(f.until_revision >= k.current_revision, true)
+LEFT JOIN LATERAL (
+	SELECT * FROM pawl.files f
+	WHERE f.key_id = k.id AND f.token = k.current_token AND f.path = coalesce(nullif($2, ''), r.primary_path)
+		AND f.state = 'stored' AND f.from_revision <= k.current_revision
+	ORDER BY f.from_revision DESC LIMIT 1
+	) f ON coalesce(f.until_revision >= k.current_revision, true)
 WHERE k.name = $1`
 
 // CurrentFile finds a file of the current version.
@@ -90,12 +93,13 @@ SELECT jsonb_build_object('file', pawl.file_json(f), 'token', g.token, 'upload_i
 FROM pawl.keys k
 JOIN pawl.generations g ON g.key_id = k.id AND g.token = $2
 LEFT JOIN LATERAL (
+	-- The set that would be published next, for its publisher; else the latest that was.
 	SELECT * FROM pawl.files f
 	WHERE f.key_id = k.id AND f.token = $2 AND f.path = $3 AND f.state = 'stored'
-		-- The set that would be published next, for its publisher; else the latest that was.
-		AND CASE WHEN g.lease_sha256 = $4 THEN f.until_revision IS NULL
-			ELSE f.from_revision <= g.revision AND coalesce(f.until_revision >= g.revision, true) END
-	) f ON true
+		AND (g.lease_sha256 = $4 OR f.from_revision <= g.revision)
+	ORDER BY f.from_revision DESC LIMIT 1
+	) f ON CASE WHEN g.lease_sha256 = $4 THEN f.until_revision IS NULL
+		ELSE coalesce(f.until_revision >= g.revision, true) END
 WHERE k.name = $1`
 
 // File finds a file of a generation.

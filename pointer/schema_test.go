@@ -65,6 +65,8 @@ func TestSchemaRefusesBadRows(t *testing.T) {
 		{"files_stored_whole", `UPDATE pawl.files SET sha256 = NULL`},
 		{"files_stored_whole", `UPDATE pawl.files SET size = -1`},
 		{"files_revisions", `UPDATE pawl.files SET until_revision = 0`},
+		{"files_counting", `INSERT INTO pawl.files (key_id, token, path, upload_id, state, size, sha256, content_type, from_revision)
+			SELECT key_id, token, path, upload_id, state, size, sha256, content_type, from_revision FROM pawl.files`},
 		{"path_segments", `UPDATE pawl.files SET path = '../../evil'`},
 		{"receipts_pkey", `INSERT INTO pawl.receipts SELECT * FROM pawl.receipts`},
 		{"epoch_range", `INSERT INTO pawl.epochs (epoch, lineage, reason) VALUES (9007199, '', '')`},

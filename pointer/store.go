@@ -23,6 +23,9 @@ import (
 type Store struct {
 	pool    *pgxpool.Pool
 	timeout time.Duration
+	// lockSQL bounds how long a call waits for a lock, below timeout: a server that is still waiting for one doesn't notice that its
+	// client has left, and would carry the call out when nobody expects it any more.
+	lockSQL string
 }
 
 var _ publish.PointerStore = (*Store)(nil)
@@ -58,7 +61,8 @@ func Open(ctx context.Context, dsn string, opts Options) (*Store, error) {
 	if opts.Timeout == 0 {
 		opts.Timeout = DefaultTimeout
 	}
-	return &Store{pool: pool, timeout: opts.Timeout}, nil
+	lockSQL := fmt.Sprintf("SET LOCAL lock_timeout = %d", (opts.Timeout * 2 / 3).Milliseconds())
+	return &Store{pool: pool, timeout: opts.Timeout, lockSQL: lockSQL}, nil
 }
 
 // Close waits for running calls and closes all connections.
@@ -119,6 +123,7 @@ func (s *Store) change(ctx context.Context, sql string, args ...any) (outcome, e
 
 	var batch pgx.Batch
 	batch.Queue(beginSQL)
+	batch.Queue(s.lockSQL)
 	batch.Queue(sql, args...)
 	batch.Queue(commitSQL)
 	results := conn.SendBatch(ctx, &batch)
@@ -140,11 +145,13 @@ func (s *Store) change(ctx context.Context, sql string, args ...any) (outcome, e
 	return answer, nil
 }
 
-// readChange reads the three answers. Until the function's answer is there nothing can have been committed by a
-// server that reports an error; once it is there, an error leaves the commit unknown.
+// readChange reads the answers. A statement that failed was not committed; once the function's answer is there, an error leaves
+// the commit unknown.
 func readChange(results pgx.BatchResults) (outcome, error) {
-	if _, err := results.Exec(); err != nil {
-		return outcome{}, translate(err, true)
+	for range 2 { // beginSQL and lockSQL
+		if _, err := results.Exec(); err != nil {
+			return outcome{}, translate(err, true)
+		}
 	}
 	var text []byte
 	if err := results.QueryRow().Scan(&text); err != nil {

@@ -107,8 +107,8 @@ type UploadStore interface {
 	CompleteUpload(ctx context.Context, upload Upload, file File) (UploadResult, error)
 	// FailUpload marks a pending upload as failed, with why for people. It changes no other state of an upload.
 	FailUpload(ctx context.Context, upload Upload, why string) error
-	// DeleteFile drops the path from the open generation: files, pending and failed uploads. A file that an earlier
-	// revision published stays readable there. not-found when the path never had an upload.
+	// DeleteFile drops the path from the open generation: files, pending and failed uploads. A file that the last published
+	// revision names stays readable until the next one is published. not-found when the path never had an upload.
 	DeleteFile(ctx context.Context, grant Grant, path Path) error
 }
 
