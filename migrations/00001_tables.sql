@@ -186,6 +186,7 @@ CREATE INDEX rejections_lost ON pawl.rejections (key_id, token) WHERE lost;
 CREATE TABLE pawl.policies (
     prefix     text COLLATE "C" PRIMARY KEY,
     fence_mode text NOT NULL DEFAULT 'accepted',
+    CONSTRAINT policies_prefix CHECK (prefix = '' OR prefix !~ '(^|/)(\.|\.\.|-)?(/|$)'),
     CONSTRAINT policies_fence_mode CHECK (fence_mode IN ('accepted', 'granted'))
 );
 

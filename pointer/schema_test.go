@@ -70,6 +70,7 @@ func TestSchemaRefusesBadRows(t *testing.T) {
 		{"path_segments", `UPDATE pawl.files SET path = '../../evil'`},
 		{"receipts_pkey", `INSERT INTO pawl.receipts SELECT * FROM pawl.receipts`},
 		{"epoch_range", `INSERT INTO pawl.epochs (epoch, lineage, reason) VALUES (9007199, '', '')`},
+		{"policies_prefix", `INSERT INTO pawl.policies VALUES ('ledgers/', 'granted')`},
 		{"policies_fence_mode", `INSERT INTO pawl.policies VALUES ('a', 'sometimes')`},
 	} {
 		err := exec(test.sql)

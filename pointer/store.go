@@ -128,9 +128,7 @@ func (s *Store) change(ctx context.Context, sql string, args ...any) (outcome, e
 	batch.Queue(commitSQL)
 	results := conn.SendBatch(ctx, &batch)
 	answer, err := readChange(results)
-	if closeErr := results.Close(); err == nil && closeErr != nil {
-		err = translate(closeErr, true)
-	}
+	_ = results.Close() //nolint:errcheck // The commit was answered, or err tells; a connection that broke since leaves the pool.
 	if status := conn.Conn().PgConn().TxStatus(); err != nil && status != 'I' && !conn.Conn().IsClosed() {
 		// The function failed: the transaction is over, but for the word.
 		_, _ = conn.Exec(ctx, `ROLLBACK`) //nolint:errcheck // A connection that isn't idle is not given back to the pool.

@@ -167,17 +167,23 @@ func untilSignal(ctx context.Context, signals chan os.Signal) (_ context.Context
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		select {
-		case sig := <-signals:
-			if ctx.Err() != nil {
-				select {
-				case signals <- sig:
-				default: // there are eight newer ones
+		for {
+			select {
+			case sig := <-signals:
+				if sig == syscall.SIGTSTP || sig == syscall.SIGCONT {
+					continue // Job control doesn't tell anybody to end: a stalled worker that resumes goes on.
 				}
-				return
+				if ctx.Err() != nil {
+					select {
+					case signals <- sig:
+					default: // there are eight newer ones
+					}
+					return
+				}
+				cancel(interruptedError{sig.(syscall.Signal)}) //nolint:errcheck,forcetypeassert // All signals of this system are of that type.
+			case <-ctx.Done():
 			}
-			cancel(interruptedError{sig.(syscall.Signal)}) //nolint:errcheck,forcetypeassert // All signals of this system are of that type.
-		case <-ctx.Done():
+			return
 		}
 	}()
 	return ctx, func() {

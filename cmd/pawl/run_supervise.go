@@ -32,6 +32,8 @@ func (w worker) run(ctx context.Context, cmd *exec.Cmd) error {
 	family.lead(process.PID())
 
 	interrupted := w.supervise(ctx, process, family)
+	// The command has ended: job control has its default effect on this process again.
+	signal.Reset(syscall.SIGTSTP, syscall.SIGCONT)
 	family.end(w.killAfter)
 	closeStreams()
 	switch err := process.Err(); {

@@ -255,3 +255,48 @@ func TestCase02RedeliveredSixTimes(t *testing.T) {
 		t.Error("the current bytes are not a rendered picture")
 	}
 }
+
+// A wrapper that is stopped alone, while its command runs on and ends: resumed, it publishes when nobody took over, and is fenced when
+// somebody did. That it was continued is no reason to end.
+func TestStoppedWrapperResumes(t *testing.T) {
+	t.Parallel()
+	s := serve(t, testenv.Postgres(t), directory(t))
+	for n := range 4 { // What came first to the wrapper, the signal or the end of its command, is a matter of luck.
+		key := fmt.Sprint("resumed/alone-", n)
+		a := s.run(key, "worker-a", "60", "30s")
+		a.signal(syscall.SIGSTOP)
+		a.letGo()
+		awaitEnd(t, a.pid)
+		a.signal(syscall.SIGCONT)
+		if code := a.exit(); code != 0 {
+			t.Errorf("the wrapper exits %d: %s", code, a.errs.String())
+		}
+		s.checkPicture(key, 60)
+
+		key = fmt.Sprint("resumed/late-", n)
+		a = s.run(key, "worker-a", "60", "500ms")
+		a.signal(syscall.SIGSTOP)
+		a.letGo()
+		awaitEnd(t, a.pid)
+		b := s.run(key, "worker-b", "40", "30s")
+		b.letGo()
+		if code := b.exit(); code != 0 {
+			t.Fatalf("B exits %d: %s", code, b.errs.String())
+		}
+		a.signal(syscall.SIGCONT)
+		s.checkFenced(a.process, key, 1, 2, "worker-a")
+		s.checkPicture(key, 40)
+	}
+}
+
+// awaitEnd waits until a command has ended, though its stopped parent hasn't taken note.
+func awaitEnd(t *testing.T, pid int) {
+	t.Helper()
+	testenv.Eventually(t, patience, func() error {
+		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+		if err == nil && !strings.Contains(string(stat), ") Z ") {
+			return fmt.Errorf("%d runs on: %s", pid, stat)
+		}
+		return nil
+	})
+}
