@@ -42,12 +42,15 @@ BEGIN
 END $$;
 -- +goose StatementEnd
 
--- history_lost tells that a newer grant of the key may have been lost with a part of the database's history, where a newer grant
--- fences at once (mode granted): its newest known grant is then taken for superseded.
+-- fenced_by_grant tells that a grant of a key in mode granted is fenced although nothing newer was published: by a newer grant, or by one
+-- that the database may have lost with a part of its history. The mode is asked first, since most keys have the other one.
 -- +goose StatementBegin
-CREATE FUNCTION pawl.history_lost(k pawl.keys) RETURNS boolean LANGUAGE plpgsql VOLATILE AS $$
+CREATE FUNCTION pawl.fenced_by_grant(k pawl.keys, p_token bigint) RETURNS boolean LANGUAGE plpgsql VOLATILE AS $$
 BEGIN
-    RETURN k.epoch < pawl.epoch_now() AND pawl.fence_mode(k.name) = 'granted';
+    IF pawl.fence_mode(k.name) <> 'granted' THEN
+        RETURN false;
+    END IF;
+    RETURN p_token < k.counter OR k.epoch < pawl.epoch_now();
 END $$;
 -- +goose StatementEnd
 
@@ -71,7 +74,7 @@ BEGIN
     t := clock_timestamp();
 
     SELECT * INTO g FROM pawl.generations WHERE key_id = k.id AND lease_sha256 = p_lease;
-    IF FOUND AND k.lease_sha256 = p_lease AND NOT pawl.history_lost(k) THEN
+    IF FOUND AND k.lease_sha256 = p_lease AND NOT pawl.fenced_by_grant(k, g.token) THEN
         -- The answer to this very request was lost. The client counts the TTL from its repeat, so it is whole again.
         UPDATE pawl.keys SET lease_ttl_ms = p_ttl_ms, lease_expires_at = t + p_ttl_ms * interval '1 millisecond'
         WHERE id = k.id RETURNING * INTO k;
@@ -126,7 +129,7 @@ BEGIN
     IF NOT FOUND THEN
         RETURN pawl.refused('not-found', jsonb_build_object('key', p_key));
     END IF;
-    IF k.lease_sha256 IS DISTINCT FROM p_lease OR pawl.history_lost(k) THEN
+    IF k.lease_sha256 IS DISTINCT FROM p_lease OR pawl.fenced_by_grant(k, k.counter) THEN
         RETURN pawl.lease_lost(k, p_lease);
     END IF;
     t := clock_timestamp();
@@ -167,4 +170,4 @@ END $$;
 -- +goose StatementEnd
 
 -- +goose Down
-DROP FUNCTION pawl.release, pawl.end_lease, pawl.renew, pawl.lease_lost, pawl.acquire, pawl.history_lost, pawl.fence_mode, pawl.lease_json, pawl.version, pawl.refused;
+DROP FUNCTION pawl.release, pawl.end_lease, pawl.renew, pawl.lease_lost, pawl.acquire, pawl.fenced_by_grant, pawl.fence_mode, pawl.lease_json, pawl.version, pawl.refused;

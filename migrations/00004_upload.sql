@@ -61,7 +61,7 @@ END $$;
 CREATE FUNCTION pawl.check_fence(k pawl.keys, g pawl.generations, p_operation text, p_path text) RETURNS jsonb
 LANGUAGE plpgsql AS $$
 BEGIN
-    IF g.token < k.fence OR g.token < k.counter AND pawl.fence_mode(k.name) = 'granted' OR pawl.history_lost(k) THEN
+    IF g.token < k.fence OR pawl.fenced_by_grant(k, g.token) THEN
         RETURN pawl.reject(k, g, g.token, p_operation, p_path);
     ELSIF g.state IN ('condemned', 'collected') THEN
         RETURN pawl.refused('generation-collected', jsonb_build_object('key', k.name, 'operation', p_operation, 'token', g.token));
@@ -73,14 +73,16 @@ BEGIN
 END $$;
 -- +goose StatementEnd
 
--- share locks the generation of a grant in share, if there is one, and then reads the key: its fence is at least as new as the
--- lock. The key's row itself is not locked: an upload that a later publish overtakes is harmless.
+-- enter locks the generation of a grant in share, if there is one, then reads the key, whose fence is at least as new as the lock,
+-- and checks the grant. The key's row itself is not locked: an upload that a later publish overtakes is harmless.
 -- +goose StatementBegin
-CREATE FUNCTION pawl.share(p_key text, p_token bigint, OUT k pawl.keys, OUT g pawl.generations) LANGUAGE plpgsql AS $$
+CREATE FUNCTION pawl.enter(p_key text, p_token bigint, p_lease bytea, p_operation text, p_path text,
+    OUT k pawl.keys, OUT g pawl.generations, OUT refusal jsonb) LANGUAGE plpgsql AS $$
 BEGIN
     SELECT gen.* INTO g FROM pawl.generations gen
     WHERE gen.key_id = (SELECT id FROM pawl.keys WHERE name = p_key) AND gen.token = p_token FOR SHARE;
     SELECT * INTO k FROM pawl.keys WHERE name = p_key;
+    refusal := pawl.check_grant(k, g, p_key, p_token, p_lease, p_operation, p_path);
 END $$;
 -- +goose StatementEnd
 
@@ -102,12 +104,11 @@ DECLARE
     refusal jsonb;
     no      bigint;
 BEGIN
-    SELECT * INTO s FROM pawl.share(p_key, p_token);
+    SELECT * INTO s FROM pawl.enter(p_key, p_token, p_lease, 'upload', p_path);
     k := s.k;
     g := s.g;
-    refusal := pawl.check_grant(k, g, p_key, p_token, p_lease, 'upload', p_path);
-    IF refusal IS NOT NULL THEN
-        RETURN refusal;
+    IF s.refusal IS NOT NULL THEN
+        RETURN s.refusal;
     END IF;
     IF p_replay_sealed AND g.state = 'sealed' THEN
         SELECT * INTO f FROM pawl.files
@@ -178,11 +179,10 @@ DECLARE
     replaced boolean := false;
     outdone  boolean := false;
 BEGIN
-    SELECT * INTO s FROM pawl.share(p_key, p_token);
+    SELECT * INTO s FROM pawl.enter(p_key, p_token, p_lease, 'upload', p_path);
     k := s.k;
     g := s.g;
-    refusal := coalesce(pawl.check_grant(k, g, p_key, p_token, p_lease, 'upload', p_path),
-        pawl.check_fence(k, g, 'upload', p_path));
+    refusal := coalesce(s.refusal, pawl.check_fence(k, g, 'upload', p_path));
     IF refusal IS NOT NULL THEN
         UPDATE pawl.files SET state = 'failed', failure = refusal->'refused'->>'code', ended_at = clock_timestamp()
         WHERE key_id = k.id AND token = p_token AND path = p_path AND upload_no = p_upload_no AND state = 'pending'
@@ -224,17 +224,15 @@ END $$;
 CREATE FUNCTION pawl.fail_upload(p_key text, p_token bigint, p_lease bytea, p_path text, p_upload_no bigint, p_why text)
 RETURNS jsonb LANGUAGE plpgsql AS $$
 DECLARE
-    s       record;
-    k       pawl.keys;
-    g       pawl.generations;
-    refusal jsonb;
+    s record;
+    k pawl.keys;
+    g pawl.generations;
 BEGIN
-    SELECT * INTO s FROM pawl.share(p_key, p_token);
+    SELECT * INTO s FROM pawl.enter(p_key, p_token, p_lease, 'upload', p_path);
     k := s.k;
     g := s.g;
-    refusal := pawl.check_grant(k, g, p_key, p_token, p_lease, 'upload', p_path);
-    IF refusal IS NOT NULL THEN
-        RETURN refusal;
+    IF s.refusal IS NOT NULL THEN
+        RETURN s.refusal;
     END IF;
     PERFORM pawl.lock_path(g, p_path);
     UPDATE pawl.files SET state = 'failed', failure = p_why, ended_at = clock_timestamp()
@@ -253,11 +251,10 @@ DECLARE
     g       pawl.generations;
     refusal jsonb;
 BEGIN
-    SELECT * INTO s FROM pawl.share(p_key, p_token);
+    SELECT * INTO s FROM pawl.enter(p_key, p_token, p_lease, 'delete', p_path);
     k := s.k;
     g := s.g;
-    refusal := coalesce(pawl.check_grant(k, g, p_key, p_token, p_lease, 'delete', p_path),
-        pawl.check_fence(k, g, 'delete', p_path));
+    refusal := coalesce(s.refusal, pawl.check_fence(k, g, 'delete', p_path));
     IF refusal IS NOT NULL THEN
         RETURN refusal;
     END IF;
@@ -272,4 +269,4 @@ END $$;
 
 -- +goose Down
 DROP FUNCTION pawl.delete_file, pawl.fail_upload, pawl.complete_upload, pawl.lock_path, pawl.end_files, pawl.begin_upload, pawl.file_json,
-    pawl.share, pawl.check_fence, pawl.check_grant, pawl.reject;
+    pawl.enter, pawl.check_fence, pawl.check_grant, pawl.reject;
