@@ -3,7 +3,6 @@ package client
 import (
 	"context"
 	"crypto/sha256"
-	"encoding/base64"
 	"errors"
 	"fmt"
 	"hash"
@@ -160,9 +159,9 @@ func (d *Download) accept(resp *http.Response) error {
 // promisedDigest reads Repr-Digest (RFC 9530), or an ETag that is a SHA-256 in hex.
 func promisedDigest(h http.Header) publish.Digest {
 	for field := range strings.SplitSeq(h.Get("Repr-Digest"), ",") {
-		value, found := strings.CutPrefix(strings.TrimSpace(field), "sha-256=:")
-		if raw, err := base64.StdEncoding.DecodeString(strings.TrimSuffix(value, ":")); found && err == nil && len(raw) == len(publish.Digest{}) {
-			return publish.Digest(raw)
+		value, found := strings.CutPrefix(strings.TrimSpace(field), "sha-256=")
+		if digest, ok := publish.ParseByteSequence(value); found && ok {
+			return digest
 		}
 	}
 	digest, err := publish.ParseDigest(strings.Trim(h.Get("ETag"), `"`))

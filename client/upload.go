@@ -2,7 +2,6 @@ package client
 
 import (
 	"context"
-	"encoding/base64"
 	"errors"
 	"fmt"
 	"io"
@@ -80,7 +79,7 @@ func (c *Client) uploadOnce(ctx context.Context, req publish.UploadRequest, quer
 	}
 	if !req.Digest.IsZero() {
 		// RFC 9530: the digest of the whole representation, as a byte sequence of structured fields.
-		r.Header.Set("Repr-Digest", "sha-256=:"+base64.StdEncoding.EncodeToString(req.Digest[:])+":")
+		r.Header.Set("Repr-Digest", "sha-256="+req.Digest.ByteSequence())
 	}
 	resp, err := c.roundTrip(r)
 	if wait {

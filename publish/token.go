@@ -115,39 +115,6 @@ func (id *LeaseID) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// Digest is a SHA-256. Its text form is 64 lower-case hex digits. The zero value means "none".
-type Digest [sha256.Size]byte
-
-// ParseDigest reads 64 hex digits.
-func ParseDigest(text string) (Digest, error) {
-	var d Digest
-	raw, err := hex.DecodeString(text)
-	if err != nil || len(raw) != len(d) {
-		return d, invalid("digest", "must be a SHA-256 as 64 hex digits")
-	}
-	copy(d[:], raw)
-	return d, nil
-}
-
-// IsZero reports whether there is no digest.
-func (d Digest) IsZero() bool { return d == Digest{} }
-
-// String gives 64 hex digits.
-func (d Digest) String() string { return hex.EncodeToString(d[:]) }
-
-// MarshalText writes 64 hex digits.
-func (d Digest) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
-
-// UnmarshalText reads 64 hex digits.
-func (d *Digest) UnmarshalText(text []byte) error {
-	parsed, err := ParseDigest(string(text))
-	if err != nil {
-		return err
-	}
-	*d = parsed
-	return nil
-}
-
 // Time is a point in time by the database's clock. Its JSON form is RFC 3339 in UTC with milliseconds.
 type Time struct{ time.Time }
 

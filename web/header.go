@@ -1,7 +1,6 @@
 package web
 
 import (
-	"encoding/base64"
 	"net/http"
 	"strings"
 
@@ -56,7 +55,7 @@ func promisedDigest(header http.Header) (publish.Digest, error) {
 			if !strings.EqualFold(algorithm, "sha-256") {
 				continue
 			}
-			digest, ok := byteSequence(value)
+			digest, ok := publish.ParseByteSequence(value)
 			if !ok {
 				return publish.Digest{}, publish.InvalidField(publish.ErrInvalidRequest, name, "must look like sha-256=:<base64 of the 32 bytes>:")
 			}
@@ -69,22 +68,9 @@ func promisedDigest(header http.Header) (publish.Digest, error) {
 	return promised, nil
 }
 
-// byteSequence reads a digest as a byte sequence of RFC 8941: base64 between colons.
-func byteSequence(value string) (publish.Digest, bool) {
-	var digest publish.Digest
-	inner, opened := strings.CutPrefix(value, ":")
-	inner, closed := strings.CutSuffix(inner, ":")
-	raw, err := base64.StdEncoding.Strict().DecodeString(inner)
-	if !opened || !closed || err != nil || len(raw) != len(digest) {
-		return publish.Digest{}, false
-	}
-	copy(digest[:], raw)
-	return digest, !digest.IsZero()
-}
-
 // reprDigest formats a digest for Repr-Digest.
 func reprDigest(d publish.Digest) string {
-	return "sha-256=:" + base64.StdEncoding.EncodeToString(d[:]) + ":"
+	return "sha-256=" + d.ByteSequence()
 }
 
 // pointerTag is the ETag of a version of a key.
