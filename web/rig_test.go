@@ -1,18 +1,17 @@
 package web_test
 
 import (
-	"bytes"
 	"encoding/json"
 	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
-	"sync"
 	"testing"
 
 	"go.uber.org/goleak"
 
+	"github.com/pawlhq/pawl/internal/testenv"
 	"github.com/pawlhq/pawl/publish"
 	"github.com/pawlhq/pawl/publish/publishtest"
 	"github.com/pawlhq/pawl/web"
@@ -29,30 +28,12 @@ type rig struct {
 	handler  *web.Handler
 	server   *httptest.Server
 	client   *http.Client
-	log      *safeBuffer
-}
-
-// safeBuffer is a log that tests read while the server writes.
-type safeBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (s *safeBuffer) Write(p []byte) (int, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.b.Write(p)
-}
-
-func (s *safeBuffer) String() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.b.String()
+	log      *testenv.Buffer
 }
 
 func newRig(t *testing.T, opts web.Options) *rig {
 	t.Helper()
-	r := &rig{t: t, pointers: publishtest.NewPointers(), blobs: publishtest.NewBlobs(), log: &safeBuffer{}}
+	r := &rig{t: t, pointers: publishtest.NewPointers(), blobs: publishtest.NewBlobs(), log: &testenv.Buffer{}}
 	return r.start(r.blobs, opts)
 }
 

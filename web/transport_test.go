@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pawlhq/pawl/internal/testenv"
 	"github.com/pawlhq/pawl/publish"
 	"github.com/pawlhq/pawl/publish/publishtest"
 	"github.com/pawlhq/pawl/web"
@@ -119,7 +120,7 @@ func (s firstByteStore) Put(ctx context.Context, name publish.ObjectName, body i
 // TestUploadsAreStreamed sends the rest of a body only after the store has its beginning.
 func TestUploadsAreStreamed(t *testing.T) {
 	t.Parallel()
-	r := &rig{t: t, pointers: publishtest.NewPointers(), blobs: publishtest.NewBlobs(), log: &safeBuffer{}}
+	r := &rig{t: t, pointers: publishtest.NewPointers(), blobs: publishtest.NewBlobs(), log: &testenv.Buffer{}}
 	store := firstByteStore{r.blobs, make(chan int64, 2)}
 	r.start(store, web.Options{})
 	w := r.grant("k")

@@ -3,7 +3,6 @@
 package e2e
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -54,8 +53,8 @@ func binary(t *testing.T) string {
 type process struct {
 	t    *testing.T
 	cmd  *exec.Cmd
-	out  lockedBuffer
-	errs lockedBuffer
+	out  testenv.Buffer
+	errs testenv.Buffer
 	done chan struct{}
 	err  error // set before done is closed
 }
@@ -103,23 +102,6 @@ func (p *process) exit() int {
 		p.t.Fatalf("%s did not end", p.cmd)
 		return -1
 	}
-}
-
-type lockedBuffer struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (b *lockedBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.Write(p)
-}
-
-func (b *lockedBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.String()
 }
 
 // server is one `pawl serve` process.

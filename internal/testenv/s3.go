@@ -13,7 +13,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -77,7 +76,7 @@ func tryVersityGW(binary, dir string) (_ S3, stop func(), err error) {
 		return S3{}, nil, err
 	}
 	s := S3{Endpoint: "http://" + address, AccessKey: "pawl-test", SecretKey: rand.Text(), Region: "us-east-1"}
-	var output lockedBuffer
+	var output Buffer
 	cmd := exec.Command(binary, "--port", address, "--region", s.Region, "--quiet", "posix", dir)
 	cmd.Env = append(os.Environ(), "ROOT_ACCESS_KEY="+s.AccessKey, "ROOT_SECRET_KEY="+s.SecretKey)
 	cmd.Stdout, cmd.Stderr = &output, &output
@@ -196,22 +195,4 @@ func dirWithAttributes() (dir string, remove func() error, err error) {
 	}
 	return "", nil, fmt.Errorf("none of %s has extended attributes: set TMPDIR to a folder that has them",
 		strings.Join(parents, ", "))
-}
-
-// lockedBuffer keeps what a child prints.
-type lockedBuffer struct {
-	mu   sync.Mutex
-	text strings.Builder
-}
-
-func (b *lockedBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.text.Write(p)
-}
-
-func (b *lockedBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.text.String()
 }
