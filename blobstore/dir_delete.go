@@ -33,3 +33,11 @@ func (d *Dir) Delete(ctx context.Context, name publish.ObjectName) error {
 	d.prune(folder)
 	return nil
 }
+
+// Discard removes the object, if there is one. Unfinished ones have no name here; see sweep.
+func (d *Dir) Discard(ctx context.Context, name publish.ObjectName) error {
+	if err := d.Delete(ctx, name); !errors.Is(err, publish.ErrObjectNotFound) {
+		return err
+	}
+	return nil
+}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"sync/atomic"
 	"time"
 
 	"github.com/minio/minio-go/v7"
@@ -49,6 +50,7 @@ type S3 struct {
 	prefix    string
 	memory    *partMemory
 	pause     time.Duration // firstPause, but for tests
+	capable   atomic.Pointer[Capabilities]
 }
 
 func newS3(config s3Config) (*S3, error) {

@@ -20,3 +20,16 @@ func (s *S3) Delete(ctx context.Context, name publish.ObjectName) error {
 	}
 	return nil
 }
+
+// Discard aborts the unfinished uploads of that name, then removes the object: in this order, so that none of them
+// can become an object behind its back.
+func (s *S3) Discard(ctx context.Context, name publish.ObjectName) error {
+	if err := errors.Join(ctx.Err(), checkName(name)); err != nil {
+		return err
+	}
+	m := &multipart{upload: &upload{s: s, key: s.key(name)}}
+	if err := m.remove(ctx, func(string) bool { return true }); err != nil {
+		return s3Error(ctx, "discarding the parts of "+string(name), err)
+	}
+	return s.Delete(ctx, name)
+}

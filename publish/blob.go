@@ -56,6 +56,10 @@ type BlobStore interface {
 	// when there is none.
 	Delete(ctx context.Context, name ObjectName) error
 
+	// Discard removes whatever uploads have left under the name: the object, and parts of an object that was never finished.
+	// It returns nil when there is nothing. The caller knows that no manifest names the object.
+	Discard(ctx context.Context, name ObjectName) error
+
 	// List yields all objects whose names start with prefix (a plain string prefix), in byte order of their names.
 	// Objects put or deleted meanwhile may or may not show. It stops at the first error.
 	List(ctx context.Context, prefix string) iter.Seq2[ObjectInfo, error]

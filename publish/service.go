@@ -62,6 +62,8 @@ const DefaultMaxFileBytes = 5 << 40
 type Service struct {
 	Pointers PointerStore
 	Blobs    BlobStore
+	// Direct lets clients send bytes to the store themselves; nil where it can't be done.
+	Direct DirectStore
 	// Log gets one line an event; nil means slog.Default().
 	Log *slog.Logger
 	// Observer may be nil.

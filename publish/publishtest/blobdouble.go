@@ -168,6 +168,17 @@ func (b *Blobs) Delete(ctx context.Context, name publish.ObjectName) error {
 	})
 }
 
+// Discard removes the object, if there is one.
+func (b *Blobs) Discard(ctx context.Context, name publish.ObjectName) error {
+	assertObjectName(name)
+	return b.Faults.Do(ctx, "Discard", func() error {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		delete(b.objects, name)
+		return nil
+	})
+}
+
 // List yields the objects as they are when it is ranged over.
 func (b *Blobs) List(ctx context.Context, prefix string) iter.Seq2[publish.ObjectInfo, error] {
 	return func(yield func(publish.ObjectInfo, error) bool) {

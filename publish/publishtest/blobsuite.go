@@ -36,6 +36,7 @@ func TestBlobStore(t *testing.T, open func(t *testing.T) publish.BlobStore) {
 		"NotFound":            (*blobSuite).notFound,
 		"Delete":              (*blobSuite).deleteTwice,
 		"DeleteLeavesOthers":  (*blobSuite).deleteLeavesOthers,
+		"Discard":             (*blobSuite).discard,
 		"ListOrder":           (*blobSuite).listOrder,
 		"ListPrefix":          (*blobSuite).listPrefix,
 		"ListMany":            (*blobSuite).listMany,
@@ -150,11 +151,12 @@ func (s *blobSuite) canceledBeforehand() {
 	_, openErr := s.store.Open(ctx, name, 0, -1)
 	_, statErr := s.store.Stat(ctx, name)
 	for call, err := range map[string]error{
-		"Put":    s.store.Put(ctx, s.name("other"), strings.NewReader("x"), 1, ""),
-		"Open":   openErr,
-		"Stat":   statErr,
-		"Delete": s.store.Delete(ctx, name),
-		"Check":  s.store.Check(ctx),
+		"Put":     s.store.Put(ctx, s.name("other"), strings.NewReader("x"), 1, ""),
+		"Open":    openErr,
+		"Stat":    statErr,
+		"Delete":  s.store.Delete(ctx, name),
+		"Discard": s.store.Discard(ctx, name),
+		"Check":   s.store.Check(ctx),
 	} {
 		if !errors.Is(err, context.Canceled) {
 			s.Errorf("%s gave %v; want %v", call, err, context.Canceled)

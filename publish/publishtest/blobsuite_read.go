@@ -164,3 +164,22 @@ func (s *blobSuite) deleteLeavesOthers() {
 		s.wantObject(name, []byte(name))
 	}
 }
+
+// discard discards one object among those beside, above and below it, again, and one that never was.
+func (s *blobSuite) discard() {
+	others := []publish.ObjectName{s.nameIn("shot", "a/b"), s.nameIn("shot/010", "a"), s.nameIn("shot", "ab")}
+	for _, name := range others {
+		s.put(name, []byte(name))
+	}
+	gone := s.nameIn("shot", "a")
+	s.put(gone, []byte("x"))
+	for _, name := range []publish.ObjectName{gone, gone, s.name("never")} {
+		if err := s.store.Discard(s.Context(), name); err != nil {
+			s.Fatalf("discarding %s: %v", name, err)
+		}
+	}
+	s.wantNothing(gone)
+	for _, name := range others {
+		s.wantObject(name, []byte(name))
+	}
+}
