@@ -103,6 +103,8 @@ type outcome struct {
 	UploadNo     int64          `json:"upload_no"`
 	Existing     *publish.File  `json:"existing"`
 	Sealed       bool           `json:"sealed"`
+	Direct       *directRow     `json:"direct"`
+	Resumed      bool           `json:"resumed"`
 	SupersededBy *publish.Token `json:"superseded_by"`
 }
 

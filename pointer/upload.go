@@ -15,10 +15,7 @@ func (s *Store) BeginUpload(ctx context.Context, req publish.BeginUploadRequest)
 	if err != nil {
 		return publish.UploadStart{}, err
 	}
-	start := publish.UploadStart{Existing: answer.Existing, Sealed: answer.Sealed}
-	if answer.SupersededBy != nil {
-		start.SupersededBy = *answer.SupersededBy
-	}
+	start := publish.UploadStart{Existing: answer.Existing, Sealed: answer.Sealed, SupersededBy: answer.supersededBy()}
 	if answer.Existing == nil {
 		start.Upload = publish.Upload{Grant: req.Grant, Path: req.Path, ID: req.ID, Number: answer.UploadNo}
 	}

@@ -15,6 +15,7 @@ import (
 type PointerStore interface {
 	LeaseStore
 	UploadStore
+	DirectUploadStore
 	PublishStore
 	ReadStore
 	BrowseStore
@@ -64,6 +65,10 @@ type Service struct {
 	Blobs    BlobStore
 	// Direct lets clients send bytes to the store themselves; nil where it can't be done.
 	Direct DirectStore
+	// Verification says how what they have sent is proved where the store can't; "" means VerifyRead.
+	Verification Verification
+	// CompleteWithin is how long CompleteDirect waits for a verification; 0 means 20 s. Tests set it.
+	CompleteWithin time.Duration
 	// Log gets one line an event; nil means slog.Default().
 	Log *slog.Logger
 	// Observer may be nil.
@@ -73,7 +78,8 @@ type Service struct {
 	// NewUploadID draws the id of an upload; nil means 128 bits of crypto/rand. Tests set it.
 	NewUploadID func() UploadID
 
-	arrivals arrivals
+	arrivals    arrivals
+	completions completions
 }
 
 // refused completes a store's error: it gives a refusal its sentence, tells the Observer, writes the one log line of a stale request,

@@ -29,6 +29,7 @@ type uploadRow struct {
 	result publish.UploadResult
 	from   int64
 	until  int64 // 0: counts still
+	direct *directRow
 }
 
 func (u *uploadRow) counts() bool { return u.state == uploadComplete && u.until == 0 }

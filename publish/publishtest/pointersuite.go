@@ -36,6 +36,7 @@ func TestPointerStore(t *testing.T, open func(t *testing.T) PointerHarness) {
 		{"grant", grantTests()},
 		{"fence", fenceTests()},
 		{"upload", uploadTests()},
+		{"direct", directTests()},
 		{"delete", deleteTests()},
 		{"publish", publishTests()},
 		{"expect", expectTests()},

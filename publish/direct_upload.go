@@ -1,0 +1,351 @@
+package publish
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// signedFor is how long a signed request is valid. Those of parts are handed out just before they are needed, so that an upload may
+// take longer.
+const signedFor = 15 * time.Minute
+
+// MaxSignedParts is how many parts one request may ask signed requests for.
+const MaxSignedParts = 1000
+
+// Promise is what a client says of the bytes that it is about to send to the store itself.
+type Promise struct {
+	File
+	// CRC64NVME is that of the whole file, nil when the client doesn't say. A store that computes it on its own spares
+	// this server the reading back, where the Verification allows it.
+	CRC64NVME *uint64
+}
+
+// DirectUpload is a direct upload as its row has it.
+type DirectUpload struct {
+	Upload
+	Promise
+	// State is pending, stored, failed or dropped.
+	State UploadState
+	// PartSize is that of its plan, in bytes; 0 for a single request.
+	PartSize     int64
+	SupersededBy Token
+}
+
+// parts is how many parts the upload has, 0 for a single request.
+func (d DirectUpload) parts() int { return PartsOf(d.Size, d.PartSize) }
+
+// PartsOf is how many parts of partSize bytes a file of size bytes has; 0 for a partSize of 0, which stands for a single request.
+func PartsOf(size, partSize int64) int {
+	if partSize == 0 {
+		return 0
+	}
+	return int((size + partSize - 1) / partSize)
+}
+
+// partLength is how many bytes a part has.
+func (d DirectUpload) partLength(number int) int64 {
+	return min(d.PartSize, d.Size-int64(number-1)*d.PartSize)
+}
+
+// UploadState is what became of an upload.
+type UploadState string
+
+// The states of an upload.
+const (
+	UploadPending UploadState = "pending"
+	UploadStored  UploadState = "stored"
+	UploadFailed  UploadState = "failed"
+	// UploadDropped was replaced or deleted before any revision named it.
+	UploadDropped UploadState = "dropped"
+)
+
+// DirectID names a direct upload in URLs: the upload, and the store's own id of its parts. It is no secret.
+type DirectID struct {
+	Upload UploadID
+	Parts  PartsID
+}
+
+// String joins both with a dot.
+func (id DirectID) String() string { return id.Upload.String() + "." + string(id.Parts) }
+
+// MarshalText gives the same as String.
+func (id DirectID) MarshalText() ([]byte, error) { return []byte(id.String()), nil }
+
+// UnmarshalText reads what MarshalText gives.
+func (id *DirectID) UnmarshalText(text []byte) error {
+	parsed, err := ParseDirectID(string(text))
+	*id = parsed
+	return err
+}
+
+// maxPartsIDBytes bounds a store's id of an upload in parts; the longest that is known has 200.
+const maxPartsIDBytes = 1024
+
+// ParseDirectID reads what String gives. The error is of kind invalid-request.
+func ParseDirectID(text string) (DirectID, error) {
+	var id DirectID
+	upload, parts, found := strings.Cut(text, ".")
+	raw, err := hex.DecodeString(upload)
+	if !found || err != nil || len(raw) != len(id.Upload) || len(parts) > maxPartsIDBytes || strings.ContainsFunc(parts, notInPartsID) {
+		return DirectID{}, invalid("upload", "must be the upload_id that the beginning of the upload was answered with")
+	}
+	copy(id.Upload[:], raw)
+	id.Parts = PartsID(parts)
+	return id, nil
+}
+
+// notInPartsID reports what can't stand in a store's id.
+func notInPartsID(r rune) bool { return r <= ' ' || r > '~' || r == '/' }
+
+// BeginDirectRequest asks for the row of a direct upload.
+type BeginDirectRequest struct {
+	Grant    Grant
+	ID       UploadID
+	Promise  Promise
+	PartSize int64
+}
+
+// DirectUploadStore is the part of PointerStore that knows direct uploads. Its rules are those of UploadStore, whose
+// CompleteUpload and FailUpload end a direct upload, too.
+type DirectUploadStore interface {
+	// BeginDirect writes the pending row. When the promised file counts at its path already, nothing is written and it is
+	// returned as existing. When the newest upload of the path is a pending direct one with the same promise and part size,
+	// that one is returned, to be gone on with; resumed tells.
+	BeginDirect(ctx context.Context, req BeginDirectRequest) (start DirectStart, err error)
+	// FindDirect returns an upload by its id. fenced asks the fence, too, unless the upload is stored.
+	FindDirect(ctx context.Context, grant Grant, id UploadID, fenced bool) (DirectUpload, error)
+}
+
+// DirectStart is the answer to BeginDirect.
+type DirectStart struct {
+	DirectUpload
+	Existing *File
+	Resumed  bool
+}
+
+// DirectRequest asks to send one file to the store directly.
+type DirectRequest struct {
+	Grant   Grant
+	Promise Promise
+}
+
+// Direct tells a client how to send a file.
+type Direct struct {
+	// Existing is the file when the generation has it already: there is nothing to send.
+	Existing *File
+	ID       DirectID
+	// PartSize and Parts are the plan's.
+	PartSize int64
+	Parts    int
+	// Uploaded are the numbers of the parts that an earlier attempt has sent, ascending.
+	Uploaded []int
+	// Put is the single request, nil for an upload in parts, and where an earlier attempt has sent everything.
+	Put          *SignedRequest
+	SupersededBy Token
+}
+
+// notOffered is the refusal of a direct upload that this server can't take.
+func notOffered() error {
+	return &Error{Code: ErrNotFound, Detail: "direct uploads of this size are not offered by this server's blob store; PUT the file instead"}
+}
+
+// BeginDirect begins a direct upload, or goes on with one that was begun with the same promise. Where direct uploads aren't
+// offered it fails with not-found.
+func (s *Service) BeginDirect(ctx context.Context, req DirectRequest) (Direct, error) {
+	promise := req.Promise
+	if err := promise.validate(s.maxFileBytes()); err != nil {
+		return Direct{}, err
+	}
+	if s.Direct == nil {
+		return Direct{}, notOffered()
+	}
+	plan, offered := s.Direct.PlanDirect(promise.Size)
+	if !offered {
+		return Direct{}, notOffered()
+	}
+	promise.ContentType = ContentType(promise.Path, promise.ContentType)
+	start, err := s.beginDirect(ctx, BeginDirectRequest{Grant: req.Grant, ID: s.newUploadID(), Promise: promise, PartSize: plan.PartSize})
+	if err != nil {
+		return Direct{}, s.refused(ctx, err)
+	}
+	if start.Existing != nil {
+		return Direct{Existing: start.Existing, SupersededBy: start.SupersededBy}, nil
+	}
+	// A crash from here on leaves a pending row, which blocks the final publish, and what the client has sent by then:
+	// parts that nobody sees, or an object that no manifest names.
+	upload := start.DirectUpload
+	direct := Direct{
+		ID: DirectID{Upload: upload.ID}, PartSize: upload.PartSize, Parts: upload.parts(), SupersededBy: start.SupersededBy,
+	}
+	if start.Resumed {
+		err = s.resume(ctx, upload, &direct)
+	}
+	if err == nil && len(direct.Uploaded) == 0 && direct.ID.Parts == "" {
+		err = s.firstRequest(ctx, upload, &direct)
+	}
+	return direct, err
+}
+
+// beginDirect is the store's BeginDirect, in order of arrival.
+func (s *Service) beginDirect(ctx context.Context, req BeginDirectRequest) (DirectStart, error) {
+	leave, err := s.arrivals.enter(ctx, req.Grant, req.Promise.Path)
+	defer leave()
+	if err != nil {
+		return DirectStart{}, err
+	}
+	return s.Pointers.BeginDirect(ctx, req)
+}
+
+// validate checks what a client promises, before anything is looked up.
+func (p Promise) validate(limit int64) error {
+	switch {
+	case p.Size < 1:
+		return invalid("/size", "must be the number of bytes, from 1; PUT an empty file instead")
+	case p.Size > limit:
+		return &Error{Code: ErrTooLarge, Detail: fmt.Sprintf("a file may have at most %d bytes; nothing was stored", limit), Limit: limit}
+	case p.SHA256.IsZero():
+		return invalid("/sha256", "must be the SHA-256 of the file as 64 hex digits")
+	}
+	return nil
+}
+
+// resume finds out what an earlier attempt has sent.
+func (s *Service) resume(ctx context.Context, upload DirectUpload, direct *Direct) error {
+	if direct.Parts > 0 {
+		id, err := s.Direct.FindParts(ctx, upload.Object())
+		if err == nil {
+			parts, err := s.Direct.ListParts(ctx, upload.Object(), id)
+			if err == nil {
+				direct.ID.Parts = id
+				direct.Uploaded = goodParts(upload, parts)
+				return nil
+			}
+			if !errors.Is(err, ErrObjectNotFound) {
+				return err
+			}
+		} else if !errors.Is(err, ErrObjectNotFound) {
+			return err
+		}
+	}
+	proof, err := s.Direct.Prove(ctx, upload.Object())
+	switch {
+	case errors.Is(err, ErrObjectNotFound):
+		return nil // Nothing has come.
+	case err != nil:
+		return err
+	case proof.Size == upload.Size:
+		// All of it is there: the attempt ended between the store's success and ours.
+		direct.Uploaded = make([]int, max(1, direct.Parts))
+		for i := range direct.Uploaded {
+			direct.Uploaded[i] = i + 1
+		}
+	}
+	return nil
+}
+
+// goodParts picks the parts that have the length they should have.
+func goodParts(upload DirectUpload, parts []Part) []int {
+	numbers := make([]int, 0, len(parts))
+	for _, part := range parts {
+		if part.Number >= 1 && part.Number <= upload.parts() && part.Size == upload.partLength(part.Number) {
+			numbers = append(numbers, part.Number)
+		}
+	}
+	return numbers
+}
+
+// firstRequest makes ready what a new upload starts with.
+func (s *Service) firstRequest(ctx context.Context, upload DirectUpload, direct *Direct) error {
+	var err error
+	if direct.Parts > 0 {
+		direct.ID.Parts, err = s.Direct.StartParts(ctx, upload.Object(), upload.ContentType)
+		return err
+	}
+	put, err := s.Direct.SignPut(ctx, upload.Object(), upload.File, signedFor)
+	direct.Put = &put
+	return err
+}
+
+// SignedPart is the signed request of one part.
+type SignedPart struct {
+	Number int   `json:"part_number"`
+	Size   int64 `json:"size"` // bytes
+	SignedRequest
+}
+
+// SignParts signs requests for parts of a direct upload, from number 1. The fence is asked each time, so that a worker that has been
+// superseded stops early; its signed requests do no harm.
+func (s *Service) SignParts(ctx context.Context, grant Grant, id DirectID, numbers []int) ([]SignedPart, error) {
+	if s.Direct == nil {
+		return nil, notOffered()
+	}
+	if len(numbers) < 1 || len(numbers) > MaxSignedParts {
+		return nil, invalid("/part_numbers", "must hold 1 to %d numbers", MaxSignedParts)
+	}
+	upload, err := s.Pointers.FindDirect(ctx, grant, id.Upload, true)
+	if err != nil {
+		return nil, s.refused(ctx, err)
+	}
+	if upload.State != UploadPending {
+		return nil, overError(upload)
+	}
+	signed := make([]SignedPart, len(numbers))
+	for i, number := range numbers {
+		if number < 1 || number > upload.parts() {
+			return nil, invalid("/part_numbers/"+strconv.Itoa(i), "must be a number from 1 to %d", upload.parts())
+		}
+		length := upload.partLength(number)
+		request, err := s.Direct.SignPart(ctx, upload.Object(), id.Parts, number, length, signedFor)
+		if err != nil {
+			return nil, err
+		}
+		signed[i] = SignedPart{Number: number, Size: length, SignedRequest: request}
+	}
+	return signed, nil
+}
+
+// overError is the refusal of a request about an upload that is over.
+func overError(upload DirectUpload) error {
+	if upload.State == UploadFailed {
+		return &Error{
+			Code: ErrGenerationIncomplete, Key: upload.Grant.Key, Token: upload.Grant.Token, Failed: []Path{upload.File.Path},
+			Detail: "this upload has failed; begin another one",
+		}
+	}
+	return invalid("upload", "must be an upload that isn't over; this one is %s", upload.State)
+}
+
+// AbortDirect gives a direct upload up: its path is marked as failed, and what it has sent is removed. It works for every grant, fenced
+// ones too. Repeating it is harmless.
+func (s *Service) AbortDirect(ctx context.Context, grant Grant, id DirectID) error {
+	if s.Direct == nil {
+		return notOffered()
+	}
+	upload, err := s.Pointers.FindDirect(ctx, grant, id.Upload, false)
+	if err != nil {
+		return s.refused(ctx, err)
+	}
+	if upload.State == UploadStored {
+		return invalid("upload", "must be an upload that isn't over; this one is stored: delete the file instead")
+	}
+	return s.giveUp(ctx, upload, errAborted)
+}
+
+var errAborted = errors.New("aborted by its client")
+
+// giveUp marks an upload as failed, then removes what it has sent. The mark comes first: after it, nobody can register the bytes.
+func (s *Service) giveUp(ctx context.Context, upload DirectUpload, why error) error {
+	if err := s.Pointers.FailUpload(ctx, upload.Upload, why.Error()); err != nil {
+		return s.refused(ctx, err)
+	}
+	now, err := s.Pointers.FindDirect(ctx, upload.Grant, upload.ID, false)
+	if err != nil || now.State == UploadStored {
+		return err // Another request has registered it meanwhile.
+	}
+	return s.Blobs.Discard(ctx, upload.Object())
+}
