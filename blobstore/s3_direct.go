@@ -138,7 +138,7 @@ func (s *S3) ListParts(ctx context.Context, name publish.ObjectName, id publish.
 			return nil, s3Error(ctx, "listing the parts of "+string(name), err)
 		}
 		for _, part := range page.ObjectParts {
-			parts = append(parts, publish.Part{Number: part.PartNumber, Size: part.Size, ETag: part.ETag})
+			parts = append(parts, publish.Part{Number: part.PartNumber, Size: part.Size, ETag: part.ETag, Checksum: part.ChecksumCRC64NVME})
 		}
 		if !page.IsTruncated || page.NextPartNumberMarker <= marker {
 			return parts, nil
@@ -154,7 +154,7 @@ func (s *S3) FinishParts(ctx context.Context, name publish.ObjectName, id publis
 	}
 	m := &multipart{upload: &upload{s: s, key: s.key(name), mark: directMark(name)}, id: string(id)}
 	for _, part := range parts {
-		m.parts = append(m.parts, minio.CompletePart{PartNumber: part.Number, ETag: part.ETag})
+		m.parts = append(m.parts, minio.CompletePart{PartNumber: part.Number, ETag: part.ETag, ChecksumCRC64NVME: part.Checksum})
 		m.size += part.Size
 	}
 	if err := m.complete(ctx); err != nil {

@@ -60,7 +60,8 @@ type DirectPlan struct {
 type Part struct {
 	Number int   // from 1
 	Size   int64 // bytes
-	ETag   string
+	// ETag and Checksum are the store's own names for the part's bytes; it wants them back in FinishParts.
+	ETag, Checksum string
 }
 
 // Proof is what a store knows of an object's bytes, from its own reading of them.
