@@ -2,7 +2,8 @@ package publish
 
 import (
 	"context"
-	"net/http"
+	"fmt"
+	"strconv"
 	"time"
 )
 
@@ -73,13 +74,13 @@ type Proof struct {
 	CRC64NVME *uint64
 }
 
-// SignedRequest is a request that its bearer may carry out until it expires. Header holds what the
-// signature covers: it must be sent as it is.
+// SignedRequest is a request that its bearer may carry out until it expires. Headers holds what the
+// signature covers beside the length of the body: it must be sent as it is.
 type SignedRequest struct {
-	Method    string      `json:"method"`
-	URL       string      `json:"url"`
-	Header    http.Header `json:"headers"`
-	ExpiresAt time.Time   `json:"expires_at"`
+	Method    string            `json:"method"`
+	URL       string            `json:"url"`
+	Headers   map[string]string `json:"headers"`
+	ExpiresAt Time              `json:"expires_at"`
 }
 
 // AnswerHeaders are headers of the answer to a signed reading.
@@ -87,4 +88,16 @@ type AnswerHeaders struct {
 	ContentType        string
 	ContentDisposition string
 	CacheControl       string
+}
+
+// FormatCRC64NVME gives a CRC-64/NVME as 16 hex digits.
+func FormatCRC64NVME(crc uint64) string { return fmt.Sprintf("%016x", crc) }
+
+// ParseCRC64NVME reads 16 hex digits.
+func ParseCRC64NVME(text string) (uint64, error) {
+	crc, err := strconv.ParseUint(text, 16, 64)
+	if err != nil || len(text) != 16 {
+		return 0, invalid("/crc64nvme", "must be the CRC-64/NVME of the file as 16 hex digits")
+	}
+	return crc, nil
 }

@@ -164,7 +164,7 @@ func (s *Service) prove(ctx context.Context, upload DirectUpload, verified *atom
 	case !proof.SHA256.IsZero():
 		return upload.compare(upload.SHA256.String(), proof.SHA256.String())
 	case s.Verification == VerifyCRC64NVME && upload.CRC64NVME != nil && proof.CRC64NVME != nil:
-		return upload.compare(fmt.Sprintf("crc64nvme %016x", *upload.CRC64NVME), fmt.Sprintf("crc64nvme %016x", *proof.CRC64NVME))
+		return upload.compare("crc64nvme "+FormatCRC64NVME(*upload.CRC64NVME), "crc64nvme "+FormatCRC64NVME(*proof.CRC64NVME))
 	}
 	return s.readBack(ctx, upload, verified)
 }
@@ -201,4 +201,3 @@ func (s *Service) readBack(ctx context.Context, upload DirectUpload, verified *a
 	}
 	return upload.compare(upload.SHA256.String(), Digest(h.Sum(nil)).String())
 }
-

@@ -170,6 +170,11 @@ func setMember(pointer string, value json.RawMessage, target any) error {
 			}
 		}
 		return nil
+	case *[]int:
+		if err := json.Unmarshal(value, target); err != nil {
+			return wrong("must be a list of integers")
+		}
+		return nil
 	case *time.Duration:
 		var text string
 		if err := json.Unmarshal(value, &text); err != nil {

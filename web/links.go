@@ -30,6 +30,11 @@ func (l links) file(key publish.Key, token publish.Token, path publish.Path) str
 	return l.files(key, token) + "/" + escapeName(string(path))
 }
 
+// upload is the address of a direct upload.
+func (l links) upload(key publish.Key, token publish.Token, id publish.DirectID) string {
+	return fmt.Sprintf("%s/-/generations/%d/uploads/%s", l.key(key), token, url.PathEscape(id.String()))
+}
+
 // problem is the address of the page about a kind of error.
 func (l links) problem(code publish.Code) string { return l.base + "/problems/" + string(code) }
 

@@ -45,7 +45,8 @@ func (r *rig) start(blobs publish.BlobStore, opts web.Options) *rig {
 	if opts.Metrics == nil {
 		opts.Metrics = web.NewMetrics()
 	}
-	r.service = &publish.Service{Pointers: r.pointers, Blobs: blobs, Log: log, Observer: opts.Metrics}
+	r.service = &publish.Service{Pointers: r.pointers, Blobs: blobs, Direct: r.blobs, Log: log, Observer: opts.Metrics}
+	r.t.Cleanup(r.service.Close)
 	var err error
 	if r.handler, err = web.New(r.service, opts); err != nil {
 		r.t.Fatal(err)

@@ -23,6 +23,12 @@ var staleCases = map[string]struct {
 	"PUT /v1/keys/{key}/-/generations/{token}/files/{path}":    {body: "late", code: publish.ErrStaleToken},
 	"DELETE /v1/keys/{key}/-/generations/{token}/files/{path}": {code: publish.ErrStaleToken},
 	"POST /v1/keys/{key}/-/generations/{token}/publish":        {code: publish.ErrStaleToken},
+	"POST /v1/keys/{key}/-/generations/{token}/uploads": {
+		body: `{"path":"g","size":4,"sha256":"` + strings.Repeat("ab", 32) + `"}`, code: publish.ErrStaleToken,
+	},
+	"POST /v1/keys/{key}/-/generations/{token}/uploads/{upload}/parts":    {body: `{"part_numbers":[1]}`, code: publish.ErrStaleToken},
+	"POST /v1/keys/{key}/-/generations/{token}/uploads/{upload}/complete": {code: publish.ErrStaleToken},
+	"DELETE /v1/keys/{key}/-/generations/{token}/uploads/{upload}":        {want: 204}, // it removes what can't count any more
 }
 
 func TestEveryChangingRouteRefusesAStaleToken(t *testing.T) {
@@ -41,11 +47,12 @@ func TestEveryChangingRouteRefusesAStaleToken(t *testing.T) {
 			r := newRig(t, web.Options{})
 			late := r.grant("k")
 			late.put("f", "of the late one").want(201)
+			upload, _ := late.begin("h", strings.Repeat("x", 20)).json()["upload_id"].(string)
 			r.pointers.Expire("k")
 			r.published("k", "f", "of the newer one")
 			before := r.call("GET", "/v1/keys/k", "").want(200)
 
-			target := strings.NewReplacer("{key}", "k", "{token}", "1", "{path}", "f").Replace(pattern)
+			target := strings.NewReplacer("{key}", "k", "{token}", "1", "{path}", "f", "{upload}", upload).Replace(pattern)
 			got := r.call(method, target, strings.ReplaceAll(test.body, "LEASE", late.lease), "Pawl-Lease", late.lease)
 			if test.code == "" {
 				got.want(test.want)
@@ -84,7 +91,7 @@ func TestEveryChangingRouteNeedsALease(t *testing.T) {
 			continue
 		}
 		method, pattern, _ := strings.Cut(name, " ")
-		target := strings.NewReplacer("{key}", "k", "{token}", "1", "{path}", "f").Replace(pattern)
+		target := strings.NewReplacer("{key}", "k", "{token}", "1", "{path}", "f", "{upload}", strings.Repeat("0", 32)+".x").Replace(pattern)
 		if strings.Contains(pattern, "/files/") {
 			r.call(method, target, "").wantChallenge()
 		} else {

@@ -16,6 +16,8 @@ type call struct {
 	key   publish.Key
 	token publish.Token
 	path  publish.Path
+	// upload names a direct upload.
+	upload publish.DirectID
 }
 
 // route ties a method and a pattern to a handler.
@@ -40,6 +42,10 @@ func routes() []route {
 
 		{put, generation + "/files/{path}", (*Handler).upload},
 		{del, generation + "/files/{path}", (*Handler).deleteFile},
+		{post, generation + "/uploads", (*Handler).beginDirect},
+		{post, generation + "/uploads/{upload}/parts", (*Handler).signParts},
+		{post, generation + "/uploads/{upload}/complete", (*Handler).completeDirect},
+		{del, generation + "/uploads/{upload}", (*Handler).abortDirect},
 		{post, generation + "/publish", (*Handler).publish},
 
 		{get, generation + "/files/{path}", (*Handler).file},
@@ -100,12 +106,12 @@ func (h *Handler) dispatch(c echo.Context) error {
 	c.Set(loggedKey, string(at.key))
 	var allowed []string
 	for _, r := range h.keyed {
-		token, path, found := r.match(at)
+		names, found := r.match(at)
 		if !found {
 			continue
 		}
 		this := &call{Context: c, key: at.key}
-		if this.token, this.path, err = r.parse(token, path); err != nil {
+		if err := this.parse(names); err != nil {
 			return err
 		}
 		c.SetPath(r.pattern)
@@ -120,41 +126,45 @@ func (h *Handler) dispatch(c echo.Context) error {
 	return refuseMethod(c, allowed)
 }
 
-// match compares the decoded tail of a URL with the route's and gives out its parameters.
-func (r keyRoute) match(at keyURL) (token, path string, found bool) {
+// match compares the decoded tail of a URL with the route's and gives out its parameters by their names in the pattern.
+func (r keyRoute) match(at keyURL) (names map[string]string, found bool) {
 	if r.hasTail != at.hasTail {
-		return "", "", false
+		return nil, false
 	}
+	names = map[string]string{}
 	tail, more := at.tail, at.hasTail
 	for want := range strings.SplitSeq(r.tail, "/") {
 		if !more && r.hasTail {
-			return "", "", false
+			return nil, false
 		}
 		if want == "{path}" {
-			return token, tail, true
+			names[want] = tail
+			return names, true
 		}
 		var segment string
 		segment, tail, more = strings.Cut(tail, "/")
 		switch {
-		case want == "{token}":
-			token = segment
+		case strings.HasPrefix(want, "{"):
+			names[want] = segment
 		case want != segment:
-			return "", "", false
+			return nil, false
 		}
 	}
-	return token, path, !more
+	return names, !more
 }
 
-func (r keyRoute) parse(token, path string) (t publish.Token, p publish.Path, err error) {
-	if strings.Contains(r.tail, "{token}") {
-		if t, err = publish.ParseToken(token); err != nil {
-			return 0, "", err
-		}
+// parse checks the parameters of a URL, in the order in which they stand there.
+func (c *call) parse(names map[string]string) (err error) {
+	if token, found := names["{token}"]; found {
+		c.token, err = publish.ParseToken(token)
 	}
-	if strings.Contains(r.tail, "{path}") {
-		p, err = parsePath(path)
+	if path, found := names["{path}"]; found && err == nil {
+		c.path, err = parsePath(path)
 	}
-	return t, p, err
+	if upload, found := names["{upload}"]; found && err == nil {
+		c.upload, err = publish.ParseDirectID(upload)
+	}
+	return err
 }
 
 // refuseMethod names the methods that the resource has; to OPTIONS that is the answer itself.

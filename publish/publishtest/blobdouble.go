@@ -22,9 +22,14 @@ type Blobs struct {
 	// Faults make calls fail, before or after they were carried out. Operations are named as the methods; "Read" is
 	// each read from what Open returned. An applied fault of List lets all objects come before the error.
 	Faults Faults
+	// ProvesSHA256 and ProvesCRC64NVME let Prove tell these sums of objects. They are set before the first call.
+	ProvesSHA256, ProvesCRC64NVME bool
 
-	mu      sync.Mutex
-	objects map[publish.ObjectName][]byte
+	mu         sync.Mutex
+	objects    map[publish.ObjectName][]byte
+	multiparts map[publish.PartsID]*multipart
+	finished   map[publish.PartsID]publish.ObjectName
+	begun      int // how many uploads in parts ever
 }
 
 var _ publish.BlobStore = (*Blobs)(nil)
@@ -168,13 +173,14 @@ func (b *Blobs) Delete(ctx context.Context, name publish.ObjectName) error {
 	})
 }
 
-// Discard removes the object, if there is one.
+// Discard removes the object and unfinished uploads of that name.
 func (b *Blobs) Discard(ctx context.Context, name publish.ObjectName) error {
 	assertObjectName(name)
 	return b.Faults.Do(ctx, "Discard", func() error {
 		b.mu.Lock()
 		defer b.mu.Unlock()
 		delete(b.objects, name)
+		maps.DeleteFunc(b.multiparts, func(_ publish.PartsID, m *multipart) bool { return m.name == name })
 		return nil
 	})
 }
