@@ -47,8 +47,10 @@ type Options struct {
 
 // Client talks to one server. Its methods may be called from many goroutines at once.
 type Client struct {
-	base       string // without a trailing slash
-	http       *http.Client
+	base string // without a trailing slash
+	http *http.Client
+	// store sends signed requests to the blob store: none of the client's own secrets goes along, and a body goes nowhere else.
+	store      *http.Client
 	credential string
 	userAgent  string
 	retry      retryPolicy
@@ -79,8 +81,11 @@ func New(baseURL string, opts Options) (*Client, error) {
 	}
 	retryFor := cmp.Or(opts.RetryFor, DefaultRetryFor)
 	return &Client{
-		base:       strings.TrimRight(u.String(), "/"),
-		http:       &http.Client{Transport: transport, CheckRedirect: checkRedirect},
+		base: strings.TrimRight(u.String(), "/"),
+		http: &http.Client{Transport: transport, CheckRedirect: checkRedirect},
+		store: &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error {
+			return http.ErrUseLastResponse
+		}},
 		credential: opts.Credential,
 		userAgent:  cmp.Or(opts.UserAgent, "pawl-go"),
 		retry:      retryPolicy{within: max(retryFor, 0), pause: cmp.Or(opts.RetryPause, DefaultRetryPause)},

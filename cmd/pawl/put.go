@@ -2,10 +2,7 @@ package main
 
 import (
 	"context"
-	"crypto/sha256"
 	"errors"
-	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"time"
@@ -24,7 +21,9 @@ func (a *app) putCommand() *cobra.Command {
 		Use:   "put KEY FILE",
 		Short: "Upload a file; without a token of your own: acquire, upload, publish and release in one go",
 		Long: "Upload a file into the generation of a grant, named by PAWL_TOKEN and PAWL_LEASE_ID or --lease-file; with --publish also publish the\n" +
-			"generation. Without a grant: acquire, upload, publish and release in one go. FILE - reads standard input.",
+			"generation. Without a grant: acquire, upload, publish and release in one go. FILE - reads standard input.\n\n" +
+			"Where the server offers it, a large file goes to the blob store itself, several parts at once. Under a grant of your own, the same\n" +
+			"command after a cut goes on with the parts that are there.",
 		Args: cobra.ExactArgs(2),
 		RunE: a.verb(func(ctx context.Context, args []string) error {
 			key, err := a.key(args[0])
@@ -35,24 +34,24 @@ func (a *app) putCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			req, closeFile, err := a.putRequest(args[1], flags)
+			up, err := a.openUpload(args[1], flags)
 			if err != nil {
 				return err
 			}
-			defer closeFile()
+			defer up.close()
 			c, err := a.newClient(quickRetry)
 			if err != nil {
 				return err
 			}
 			defer c.Close()
-			if req.Grant = given; haveGrant {
-				return a.put(ctx, c, req, flags.publish)
+			if haveGrant {
+				return a.put(ctx, c, given, up, flags.publish)
 			}
 			acquire, err := a.acquireRequest(key, lease)
 			if err != nil {
 				return err
 			}
-			return a.putInOneGo(ctx, c, acquire, req)
+			return a.putInOneGo(ctx, c, acquire, up)
 		}),
 	}
 	grant.register(cmd.Flags(), true)
@@ -60,82 +59,63 @@ func (a *app) putCommand() *cobra.Command {
 	cmd.Flags().StringVar(&flags.path, "path", "", "name of the file in the generation (default: the base name of FILE)")
 	cmd.Flags().StringVar(&flags.contentType, "content-type", "", "media type, for names that tell none")
 	cmd.Flags().BoolVar(&flags.publish, "publish", false, "also publish the generation, which seals it")
+	flags.direct.register(cmd.Flags())
 	return cmd
 }
 
 type putFlags struct {
 	path, contentType string
 	publish           bool
+	direct            directFlags
 }
 
-// putRequest opens the file. That of a regular file carries its digest, so that a repetition is recognised.
-func (a *app) putRequest(file string, flags putFlags) (publish.UploadRequest, func(), error) {
-	fail := func(err error) (publish.UploadRequest, func(), error) { return publish.UploadRequest{}, nil, err }
+// openUpload opens the file and reads a regular one once, for what it promises of it.
+func (a *app) openUpload(file string, flags putFlags) (*upload, error) {
+	mode, err := flags.direct.mode()
+	if err != nil {
+		return nil, err
+	}
 	name := flags.path
 	if name == "" {
 		name = filepath.Base(file)
 	}
 	if file == "-" && flags.path == "" {
-		return fail(usageError{errors.New("standard input has no name: give --path")})
+		return nil, usageError{errors.New("standard input has no name: give --path")}
 	}
 	path, err := a.path(name)
 	if err != nil {
-		return fail(err)
+		return nil, err
 	}
-	req := publish.UploadRequest{Path: path, ContentType: flags.contentType, Size: -1, Body: a.stdin}
+	up := &upload{path: path, contentType: flags.contentType, mode: mode, parallel: flags.direct.parallel, body: a.stdin}
 	if file == "-" {
-		return req, func() {}, nil
+		return up, nil
 	}
 	f, err := os.Open(file)
 	if err != nil {
-		return fail(missingError{err})
+		return nil, missingError{err}
 	}
-	if err := describe(f, &req); err != nil {
-		_ = f.Close() //nolint:errcheck // Nothing was written.
-		return fail(err)
+	if err := up.read(f); err != nil {
+		up.close()
+		return nil, err
 	}
-	return req, func() { _ = f.Close() }, nil //nolint:errcheck // Nothing was written.
-}
-
-// describe sets the body of an upload to an open file, with its size and digest when it is a regular one.
-func describe(f *os.File, req *publish.UploadRequest) error {
-	info, err := f.Stat()
-	switch {
-	case err != nil:
-		return ioError{err}
-	case info.IsDir():
-		return usageError{fmt.Errorf("%s is a folder; give a file", f.Name())}
-	}
-	req.Body, req.Size = f, -1
-	if !info.Mode().IsRegular() {
-		return nil
-	}
-	h := sha256.New()
-	if req.Size, err = io.Copy(h, f); err != nil {
-		return ioError{err}
-	}
-	req.Digest = publish.Digest(h.Sum(nil))
-	if _, err := f.Seek(0, io.SeekStart); err != nil {
-		return ioError{err}
-	}
-	return nil
+	return up, nil
 }
 
 // put uploads under a grant that the caller has.
-func (a *app) put(ctx context.Context, c *client.Client, req publish.UploadRequest, andPublish bool) error {
+func (a *app) put(ctx context.Context, c *client.Client, grant publish.Grant, up *upload, andPublish bool) error {
 	if andPublish {
-		receipt, err := c.UploadAndPublish(ctx, req)
+		receipt, err := up.publish(ctx, c, grant)
 		switch {
 		case errors.Is(err, publish.ErrOutcomeUnknown):
 			return err // it may be published
 		case err != nil:
-			return uploadFailure(req.Path, err)
+			return uploadFailure(up.path, err)
 		}
-		return a.printReceipt(receipt, c.FileURL(receipt.Key, receipt.Token, req.Path))
+		return a.printReceipt(receipt, c.FileURL(receipt.Key, receipt.Token, up.path))
 	}
-	result, err := c.Upload(ctx, req)
+	result, err := up.send(ctx, c, grant)
 	if err != nil {
-		return uploadFailure(req.Path, err)
+		return uploadFailure(up.path, err)
 	}
 	if result.SupersededBy != 0 {
 		a.notice("token %d was granted meanwhile; the publish of token %d may be refused", result.SupersededBy, result.Token)
@@ -148,7 +128,7 @@ func (a *app) put(ctx context.Context, c *client.Client, req publish.UploadReque
 }
 
 // putInOneGo acquires, uploads, publishes and releases, and renews the lease meanwhile.
-func (a *app) putInOneGo(ctx context.Context, c *client.Client, acquire publish.AcquireRequest, req publish.UploadRequest) error {
+func (a *app) putInOneGo(ctx context.Context, c *client.Client, acquire publish.AcquireRequest, up *upload) error {
 	lease, err := c.Acquire(ctx, acquire)
 	if err != nil {
 		return err
@@ -156,8 +136,11 @@ func (a *app) putInOneGo(ctx context.Context, c *client.Client, acquire publish.
 	keeper := c.KeepLease(ctx, lease)
 	defer a.giveBack(ctx, c, keeper)
 	// A lease that is lost meanwhile doesn't end the upload: the fence gives the answer, with both tokens.
-	req.Grant = lease.Grant()
-	return a.put(ctx, c, req, true)
+	err = a.put(ctx, c, lease.Grant(), up, true)
+	if err != nil {
+		up.abort(ctx, c, lease.Grant()) // Nobody will have this token again, so nobody goes on with it.
+	}
+	return err
 }
 
 // giveBack releases the lease of work that is over. Failing that it expires, so nothing depends on it.

@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/text/unicode/norm"
 
+	"github.com/pawlhq/pawl/client"
 	"github.com/pawlhq/pawl/publish"
 )
 
@@ -205,11 +206,11 @@ func (w worker) uploadFile(ctx context.Context, file output) error {
 	if err != nil {
 		return missingError{err}
 	}
-	defer f.Close() //nolint:errcheck // Nothing was written.
-	req := publish.UploadRequest{Grant: w.lease.Grant(), Path: file.path}
-	if err := describe(f, &req); err != nil {
+	up := &upload{path: file.path, mode: client.DirectAuto}
+	defer up.close()
+	if err := up.read(f); err != nil {
 		return err
 	}
-	_, err = w.client.Upload(ctx, req)
+	_, err = up.send(ctx, w.client, w.lease.Grant())
 	return uploadFailure(file.path, err)
 }
