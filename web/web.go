@@ -31,6 +31,11 @@ type Options struct {
 	// BasePath is where a proxy serves Pawl, e.g. "/pawl": it begins every generated URL. Requests are served with it
 	// and, for proxies that strip it, without it.
 	BasePath string
+	// CheckHost refuses every request whose Host is neither this machine's own (localhost, 127.0.0.0/8, ::1) nor one of Hosts,
+	// whatever its port. Set it where a browser on this machine can reach a server that asks for no credential.
+	CheckHost bool
+	// Hosts are the further names that CheckHost lets pass, as ParseHosts gives them.
+	Hosts []string
 	// Metrics is where requests are counted and what /metrics shows. Give the same one to Service.Observer. nil means a new one.
 	Metrics *Metrics
 	// Log gets one line a request; nil means slog.Default().
@@ -48,11 +53,14 @@ type Handler struct {
 	metrics  *Metrics
 	log      *slog.Logger
 	echo     *echo.Echo
+	hosts    []string
 	keyed    []keyRoute
 	idle     time.Duration
 	ready    time.Duration
 	now      func() time.Time
 	draining atomic.Bool
+
+	checkHost bool
 }
 
 // legalBasePath allows what needs no escape in a URL, so that the path can be compared as it stands.
@@ -67,6 +75,7 @@ func New(service *publish.Service, opts Options) (*Handler, error) {
 	h := &Handler{
 		service: service, links: links{base: base}, metrics: opts.Metrics, log: opts.Log,
 		idle: opts.BodyIdleTimeout, ready: opts.ReadyTimeout, now: time.Now,
+		checkHost: opts.CheckHost, hosts: opts.Hosts,
 	}
 	if h.metrics == nil {
 		h.metrics = NewMetrics()
@@ -82,7 +91,7 @@ func New(service *publish.Service, opts Options) (*Handler, error) {
 	}
 	h.echo = echo.New()
 	h.echo.HTTPErrorHandler = h.writeError
-	h.echo.Use(h.accountFor, h.limitBody, h.recoverPanics, refuseForeignOrigins)
+	h.echo.Use(h.accountFor, h.limitBody, h.recoverPanics, h.refuseForeignHosts, refuseForeignOrigins)
 	h.register(routes())
 	return h, nil
 }

@@ -148,7 +148,7 @@ func TestServe(t *testing.T) {
 	dir := t.TempDir()
 	env := []string{
 		"PAWL_DATABASE_URL=" + emptyDatabase(t), "PAWL_BLOBS=file://" + filepath.Join(dir, "blobs"),
-		"PAWL_LISTEN=" + address, "PAWL_BASE_PATH=/pawl", "PAWL_LOG_FORMAT=json",
+		"PAWL_LISTEN=" + address, "PAWL_HOSTS=pawl.example", "PAWL_BASE_PATH=/pawl", "PAWL_LOG_FORMAT=json",
 	}
 	if err := os.Mkdir(filepath.Join(dir, "blobs"), 0o700); err != nil {
 		t.Fatal(err)
@@ -158,6 +158,19 @@ func TestServe(t *testing.T) {
 	serve := startPawl(t, dir, env, "serve", "--drain", "1s")
 	eventually(t, "the start", func() bool { return strings.Contains(serve.stderr.String(), "server_started") })
 	call(t, []string{"PAWL_URL=http://" + address + "/pawl"}, "put", "k", os.Args[0], "--path", "a").expect(t, 0)
+	// On loopback a page whose name was bound anew to it is kept out, by the setting that names who isn't.
+	for host, want := range map[string]int{"evil.example": http.StatusForbidden, "pawl.example:443": http.StatusOK, "localhost:1": http.StatusOK} {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+address+"/", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Host = host
+		if resp, err := http.DefaultClient.Do(req); err != nil || resp.StatusCode != want {
+			t.Errorf("Host %s: %v, %v; want %d", host, resp, err, want)
+		} else {
+			_ = resp.Body.Close()
+		}
+	}
 	// The same address again.
 	startPawl(t, dir, env, "serve").exit(t, exitConfig, "PAWL_LISTEN")
 

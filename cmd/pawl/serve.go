@@ -18,7 +18,7 @@ func (a *app) serveCommand() *cobra.Command {
 		Short: "Serve the REST API and the page, on a Postgres and a store of your own",
 		Long: "Serve the REST API and the page. Any number of replicas may run on one Postgres and one store.\n\n" +
 			"Settings: PAWL_DATABASE_URL and PAWL_BLOBS (both needed), PAWL_S3_ACCESS_KEY, PAWL_S3_SECRET_KEY, PAWL_S3_CA_FILE,\n" +
-			"PAWL_LISTEN, PAWL_BASE_PATH, PAWL_LOG_FORMAT (text, json), PAWL_LOG_LEVEL, PAWL_ALLOW_UNAUTHENTICATED.",
+			"PAWL_LISTEN, PAWL_HOSTS, PAWL_BASE_PATH, PAWL_LOG_FORMAT (text, json), PAWL_LOG_LEVEL, PAWL_ALLOW_UNAUTHENTICATED.",
 		Args: cobra.NoArgs,
 		RunE: a.verb(func(ctx context.Context, _ []string) error {
 			settings, err := a.serverSettings(flags, slog.LevelInfo)

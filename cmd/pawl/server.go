@@ -50,7 +50,9 @@ func startServer(ctx context.Context, s serverSettings, migrate bool) (_ *server
 	service := &publish.Service{Pointers: pointers, Blobs: blobs, Log: s.log, Observer: metrics}
 	service.Direct, _ = blobs.(publish.DirectStore) //nolint:errcheck // A directory takes no direct uploads.
 	srv.close = append(srv.close, func() error { service.Close(); return nil })
-	srv.handler, err = web.New(service, web.Options{BasePath: s.basePath, Metrics: metrics, Log: s.log})
+	srv.handler, err = web.New(service, web.Options{
+		BasePath: s.basePath, CheckHost: s.checkHost(), Hosts: s.hosts, Metrics: metrics, Log: s.log,
+	})
 	if err != nil {
 		return nil, configError{fmt.Errorf("PAWL_BASE_PATH: %w", err)}
 	}

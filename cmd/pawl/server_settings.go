@@ -15,20 +15,23 @@ import (
 	"time"
 
 	"github.com/spf13/pflag"
+
+	"github.com/pawlhq/pawl/web"
 )
 
 const defaultListen = "127.0.0.1:8484"
 
 // serverFlags are the flags of serve and dev. What they leave open is read from PAWL_* variables.
 type serverFlags struct {
-	listen, blobs, basePath string
-	drain, grace            time.Duration
+	listen, blobs, basePath, hosts string
+	drain, grace                   time.Duration
 }
 
 func (f *serverFlags) register(flags *pflag.FlagSet, drain, grace time.Duration) {
 	flags.StringVar(&f.listen, "listen", "", "address to listen on (PAWL_LISTEN; default "+defaultListen+")")
 	flags.StringVar(&f.blobs, "blobs", "", "where bytes live: file:///folder or s3://bucket/prefix?endpoint=… (PAWL_BLOBS)")
 	flags.StringVar(&f.basePath, "base-path", "", "path under which a proxy serves Pawl, e.g. /pawl (PAWL_BASE_PATH)")
+	flags.StringVar(&f.hosts, "hosts", "", "names, split by commas, that lead here besides localhost, as of a proxy (PAWL_HOSTS)")
 	flags.DurationVar(&f.drain, "drain", drain, "at the end: how long to go on serving after /readyz says no")
 	flags.DurationVar(&f.grace, "grace", grace, "at the end: how long running requests may take after that")
 }
@@ -37,6 +40,7 @@ func (f *serverFlags) register(flags *pflag.FlagSet, drain, grace time.Duration)
 type serverSettings struct {
 	listen, databaseURL, blobs, basePath string
 	accessKey, secretKey, caFile         string
+	hosts                                []string // what a request's Host may be, besides this machine itself
 	drain, grace                         time.Duration
 	log                                  *slog.Logger
 }
@@ -62,8 +66,15 @@ func (a *app) serverSettings(f serverFlags, level slog.Level) (serverSettings, e
 	if _, _, err := net.SplitHostPort(s.listen); err != nil {
 		return s, configError{fmt.Errorf("PAWL_LISTEN (or --listen) is %q; it must look like %s", s.listen, defaultListen)}
 	}
+	if s.hosts, err = web.ParseHosts(a.setting(f.hosts, "PAWL_HOSTS")); err != nil {
+		return s, configError{fmt.Errorf("PAWL_HOSTS (or --hosts): %w", err)}
+	}
 	return s, nil
 }
+
+// checkHost reports whether requests for other hosts are refused. On loopback nobody is asked for a credential, and what
+// protects the server is that others can't reach it; but a page in a browser of this machine can.
+func (s serverSettings) checkHost() bool { return loopback(s.listen) || len(s.hosts) > 0 }
 
 // secrets are the texts that must not show in a log, whoever writes the line.
 func (s serverSettings) secrets() []string {

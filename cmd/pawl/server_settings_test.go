@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"io"
 	"log/slog"
 	"strings"
 	"testing"
@@ -45,6 +46,30 @@ func TestCase50NoSecretInTheLog(t *testing.T) {
 		}
 		if exitCode(clean) != exitConfig {
 			t.Errorf("exit code %d", exitCode(clean))
+		}
+	}
+}
+
+// Hosts are checked on loopback, and elsewhere once some are named.
+func TestHostsSetting(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		listen, hosts string
+		check         bool
+		code          int
+	}{
+		{listen: "127.0.0.1:1", check: true},
+		{listen: "localhost:1", hosts: "pawl.example", check: true},
+		{listen: "0.0.0.0:1"},
+		{listen: "0.0.0.0:1", hosts: "pawl.example", check: true},
+		{listen: "127.0.0.1:1", hosts: "https://pawl.example", code: exitConfig},
+	} {
+		a := &app{stderr: io.Discard, getenv: lookup([]string{"PAWL_HOSTS=" + test.hosts})}
+		settings, err := a.serverSettings(serverFlags{listen: test.listen}, slog.LevelInfo)
+		if err != nil && (exitCode(err) != test.code || !strings.Contains(err.Error(), "PAWL_HOSTS")) || err == nil && test.code != 0 {
+			t.Errorf("%+v: %v", test, err)
+		} else if err == nil && settings.checkHost() != test.check {
+			t.Errorf("%+v: hosts are checked: %v", test, settings.checkHost())
 		}
 	}
 }
