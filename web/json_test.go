@@ -135,7 +135,9 @@ func TestQueriesAreReadStrictly(t *testing.T) {
 	w := r.published("k", "f", "x")
 	for _, target := range []string{
 		"/v1/keys?limit=0", "/v1/keys?limit=x", "/v1/keys?limit=1001", "/v1/keys?limit=-1", "/v1/keys?delimiter=x", "/v1/keys?prefx=a",
-		"/v1/keys?prefix=a;b=c", "/v1/keys?prefix=%zz", "/v1/keys?limit=1&limit=2", "/v1/keys/k?wait=5", "/v1/keys/k?wait=-1s", "/v1/keys/k?wait=1h",
+		"/v1/keys?prefix=a;b=c", "/v1/keys?prefix=%zz", "/v1/keys?limit=1&limit=2", "/v1/keys?limit=", "/v1/keys?limit", "/v1/keys?prefix=a&prefix=b",
+		"/v1/keys/k?wait=", "/v1/keys/k?wait", "/v1/keys/k?wait=5s&wait=6s", "/v1/keys/k/-/generations?before=", "/v1/keys/k/-/generations?limit=",
+		w.generation() + "/files?limit", "/v1/keys/k?wait=5", "/v1/keys/k?wait=-1s", "/v1/keys/k?wait=1h",
 		"/v1/keys/k?w=1s", w.generation() + "/files?limit=0", "/v1/keys/k/-/generations?limit=2000", "/v1/keys/k/-/lease?x=1",
 	} {
 		r.call("GET", target, "").wantProblem(publish.ErrInvalidRequest)

@@ -1,6 +1,7 @@
 package web
 
 import (
+	"fmt"
 	"net/url"
 	"slices"
 	"strconv"
@@ -9,8 +10,8 @@ import (
 	"github.com/pawlhq/pawl/publish"
 )
 
-// query reads the query parameters that a route has. Others, repeated ones and broken encodings are refused: a
-// misspelt parameter would otherwise be a wish silently not granted.
+// query reads the query parameters that a route has. Others, repeated ones, those without a value and broken encodings are refused: a
+// misspelt parameter, or a bare "?publish", would otherwise be a wish silently not granted.
 func (c *call) query(names ...string) (url.Values, error) {
 	values, err := url.ParseQuery(c.Request().URL.RawQuery)
 	if err != nil {
@@ -23,8 +24,17 @@ func (c *call) query(names ...string) (url.Values, error) {
 		if len(all) > 1 {
 			return nil, publish.InvalidField(publish.ErrInvalidRequest, name, "stands twice; send it once")
 		}
+		if all[0] == "" && !emptyMeansNone(name) {
+			return nil, publish.InvalidField(publish.ErrInvalidRequest, name, "has no value; give it one, or leave the parameter out")
+		}
 	}
 	return values, nil
+}
+
+// emptyMeansNone tells the parameters of which the empty text is a value of its own: every key begins with the empty prefix and
+// follows the empty name.
+func emptyMeansNone(name string) bool {
+	return name == "prefix" || name == "after" || name == "delimiter"
 }
 
 // shorten bounds a text of the client's that an error repeats.
@@ -56,8 +66,8 @@ func waitOf(query url.Values) (time.Duration, error) {
 		return 0, nil
 	}
 	wait, err := time.ParseDuration(text)
-	if err != nil {
-		return 0, publish.InvalidField(publish.ErrInvalidRequest, "wait", `must be a duration such as "55s"`)
+	if err != nil || wait < 0 || wait > publish.MaxPointerWait {
+		return 0, publish.InvalidField(publish.ErrInvalidRequest, "wait", fmt.Sprintf(`must be a duration from 0s to %s, such as "30s"`, publish.MaxPointerWait))
 	}
 	return wait, nil
 }
