@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/spf13/cobra"
 
@@ -45,7 +46,11 @@ func (a *app) acquireCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.printLease(lease)
+			err = a.printLease(lease)
+			if err != nil && leaseID == "" {
+				return a.takeBack(ctx, c, lease, err)
+			}
+			return err
 		}),
 	}
 	flags.register(cmd.Flags())
@@ -58,5 +63,16 @@ func (a *app) printLease(lease client.Lease) error {
 		return a.printJSON(lease.Lease)
 	}
 	a.printf("%d %s %s\n", lease.Token, lease.LeaseID.Hex(), stamp(lease.ExpiresAt))
-	return nil
+	return a.unwritten()
+}
+
+// takeBack releases a lease whose id couldn't be printed: nobody else knows it, so nobody could use or release it.
+func (a *app) takeBack(ctx context.Context, c *client.Client, lease client.Lease, unwritten error) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseTimeout)
+	defer cancel()
+	if err := c.Release(ctx, lease.Key, lease.LeaseID); err != nil {
+		return ioError{fmt.Errorf("%w; the lease of token %d could not be given back either, and expires at %s: %w",
+			unwritten, lease.Token, stamp(lease.ExpiresAt), err)}
+	}
+	return ioError{fmt.Errorf("%w; the lease of token %d was given back", unwritten, lease.Token)}
 }

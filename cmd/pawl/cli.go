@@ -5,8 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
+	"os/signal"
 	"slices"
 	"strings"
+	"syscall"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -39,8 +42,8 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	if err != nil && !a.started {
 		err = usageError{err}
 	}
-	if err == nil && a.stdout.err != nil {
-		err = ioError{fmt.Errorf("writing the output: %w", a.stdout.err)}
+	if err == nil {
+		err = a.unwritten()
 	}
 	if err == nil {
 		return exitOK
@@ -75,6 +78,9 @@ func (a *app) rootCommand() *cobra.Command {
 	reader := []*cobra.Command{a.getCommand(), a.lsCommand(), a.statCommand(), a.historyCommand()}
 	for _, cmd := range slices.Concat(worker, reader) {
 		a.client.register(cmd.Flags())
+	}
+	for _, cmd := range worker {
+		outliveReader(cmd)
 	}
 	a.addGroup(root, "server", "The server", server)
 	a.addGroup(root, "worker", "Workers", worker)
@@ -113,6 +119,18 @@ func (a *app) verb(do func(ctx context.Context, args []string) error) func(*cobr
 	return func(cmd *cobra.Command, args []string) error {
 		a.started, a.flags = true, cmd.Flags()
 		return do(cmd.Context(), args)
+	}
+}
+
+// outliveReader lets a verb see that nobody reads its output any more, instead of being ended by SIGPIPE: it has changed something,
+// and what isn't told must be taken back or be told on stderr. Verbs that only read end as others do in a pipe.
+func outliveReader(cmd *cobra.Command) {
+	do := cmd.RunE
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		unread := make(chan os.Signal, 1)
+		signal.Notify(unread, syscall.SIGPIPE) // A command that is run has the default effect again.
+		defer signal.Stop(unread)
+		return do(cmd, args)
 	}
 }
 

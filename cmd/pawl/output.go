@@ -14,10 +14,18 @@ import (
 func (a *app) printJSON(value any) error {
 	encoder := json.NewEncoder(a.stdout)
 	encoder.SetEscapeHTML(false)
-	if err := encoder.Encode(value); err != nil {
-		return ioError{fmt.Errorf("writing the output: %w", err)}
+	if err := encoder.Encode(value); err != nil && a.stdout.err == nil {
+		return fmt.Errorf("encoding the output: %w", err)
 	}
-	return nil
+	return a.unwritten()
+}
+
+// unwritten is the error of output that didn't get out, nil when all of it did.
+func (a *app) unwritten() error {
+	if a.stdout.err == nil {
+		return nil
+	}
+	return ioError{fmt.Errorf("writing the output: %w", a.stdout.err)}
 }
 
 // printf prints a part of a result for people. A failure is noticed in run.
@@ -51,6 +59,16 @@ func (a *app) printReceipt(receipt publish.Receipt, url string) error {
 	if receipt.SupersededBy != 0 {
 		a.notice("token %d was granted meanwhile; a publish by it will replace this version", receipt.SupersededBy)
 	}
+	err := a.printReceiptLines(receipt, url)
+	if err != nil {
+		// The exit code tells of the output. Without a word it would look as if the publish had failed.
+		return ioError{fmt.Errorf("%s version %s is published all the same (token %d); only its receipt is lost: %w",
+			receipt.Key, receipt.Version(), receipt.Token, err)}
+	}
+	return nil
+}
+
+func (a *app) printReceiptLines(receipt publish.Receipt, url string) error {
 	if a.json {
 		return a.printJSON(receipt)
 	}
@@ -65,5 +83,5 @@ func (a *app) printReceipt(receipt publish.Receipt, url string) error {
 	if url != "" {
 		a.printf("%s\n", url)
 	}
-	return nil
+	return a.unwritten()
 }

@@ -143,13 +143,16 @@ func (a *app) putInOneGo(ctx context.Context, c *client.Client, acquire publish.
 	return err
 }
 
+// releaseTimeout bounds the release of a lease that would expire by itself as well.
+const releaseTimeout = 2 * time.Second
+
 // giveBack releases the lease of work that is over. Failing that it expires, so nothing depends on it.
 func (a *app) giveBack(ctx context.Context, c *client.Client, keeper *client.Keeper) {
 	keeper.Stop()
 	if keeper.Err() != nil {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseTimeout)
 	defer cancel()
 	lease := keeper.Lease()
 	if err := c.Release(ctx, lease.Key, lease.LeaseID); err != nil {

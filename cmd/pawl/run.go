@@ -247,7 +247,7 @@ func (w worker) publish(ctx context.Context, scratch string, flags runFlags) err
 	}
 	w.keeper.Stop()
 	if w.app.json {
-		return w.app.printJSON(receipt)
+		return w.app.printReceipt(receipt, "")
 	}
 	to := *w.app
 	to.stdout = &checkedWriter{to: prefixed{w.app.stderr}}
@@ -257,9 +257,10 @@ func (w worker) publish(ctx context.Context, scratch string, flags runFlags) err
 // prefixed marks a line as this program's among those of the command.
 type prefixed struct{ to io.Writer }
 
+// Write never fails: as with a notice, what can't be shown changes nothing.
 func (p prefixed) Write(line []byte) (int, error) {
-	_, err := fmt.Fprintf(p.to, "pawl: %s", line)
-	return len(line), err
+	fmt.Fprintf(p.to, "pawl: %s", line) //nolint:errcheck // See above.
+	return len(line), nil
 }
 
 func (w worker) isLost() bool {
