@@ -39,7 +39,7 @@ func (h *Handler) file(c *call) error {
 	defer content.close()
 	answer := &heldAnswer{to: c.Response(), header: http.Header{}, content: content}
 	describe(answer.header, file)
-	http.ServeContent(answer, oneRange(c.Request()), "", noTime, content)
+	http.ServeContent(answer, oneRange(c.Request(), file.Size), "", noTime, content)
 	return answer.conclude()
 }
 
@@ -87,18 +87,6 @@ func inertKind(contentType string) string {
 	default:
 		return ""
 	}
-}
-
-// oneRange gives a request whose Range asks for several ranges without it: the whole file is a legal answer (RFC 9110,
-// section 14.2), and nobody can make the server open the file a hundred times.
-func oneRange(r *http.Request) *http.Request {
-	if !strings.Contains(r.Header.Get("Range"), ",") {
-		return r
-	}
-	whole := *r
-	whole.Header = r.Header.Clone()
-	whole.Header.Del("Range")
-	return &whole
 }
 
 // conclude ends an answer: with the error of the content, of a range or of a condition, or as it is.

@@ -45,6 +45,22 @@ func TestFile(t *testing.T) {
 		{[]string{"Range", "bytes=-2"}, 206, "89", "bytes 8-9/10"},
 		{[]string{"Range", "bytes=0-99"}, 206, bytes, "bytes 0-9/10"},
 		{[]string{"Range", "bytes=0-0,2-2"}, 200, bytes, ""},
+		{[]string{"Range", "bytes=0-0", "Range", "bytes=2-2"}, 200, bytes, ""},
+		{[]string{"Range", "bytes=-99"}, 206, bytes, "bytes 0-9/10"},
+		{[]string{"Range", "bytes=7-99999999999999999999"}, 206, "789", "bytes 7-9/10"},
+		{[]string{"Range", "bytes=-99999999999999999999"}, 206, bytes, "bytes 0-9/10"},
+		{[]string{"Range", "Bytes= 2-4 "}, 206, "234", "bytes 2-4/10"},
+		{[]string{"Range", "lines=2-4"}, 200, bytes, ""},
+		{[]string{"Range", "bytes=4-2"}, 200, bytes, ""},
+		{[]string{"Range", "bytes=2"}, 200, bytes, ""},
+		{[]string{"Range", "bytes=-"}, 200, bytes, ""},
+		{[]string{"Range", "bytes="}, 200, bytes, ""},
+		{[]string{"Range", "bytes=--2"}, 200, bytes, ""},
+		{[]string{"Range", "bytes=+2-4"}, 200, bytes, ""},
+		{[]string{"Range", "bytes=2-x"}, 200, bytes, ""},
+		{[]string{"Range", "2-4"}, 200, bytes, ""},
+		{[]string{"Range", ""}, 200, bytes, ""},
+		{[]string{"Range", "bytes=-0", "If-Range", `"other"`}, 200, bytes, ""},
 		{[]string{"Range", "bytes=2-4", "If-Range", tag}, 206, "234", "bytes 2-4/10"},
 		{[]string{"Range", "bytes=2-4", "If-Range", `"other"`}, 200, bytes, ""},
 		{[]string{"Range", "bytes=2-4", "If-Range", "W/" + tag}, 200, bytes, ""},
@@ -63,10 +79,15 @@ func TestFile(t *testing.T) {
 			t.Errorf("%v: the store was asked for nothing", test.headers)
 		}
 	}
-	outside := r.call("GET", target, "", "Range", "bytes=10-")
-	outside.wantProblem(publish.ErrRangeNotSatisfiable)
-	if outside.header.Get("Content-Range") != "bytes */10" || outside.header.Get("ETag") != "" {
-		t.Errorf("416 with %v", outside.header)
+	for _, nothing := range []string{"bytes=10-", "bytes=10-12", "bytes=99999999999999999999-", "bytes=-0", "bytes=-00"} {
+		outside := r.call("GET", target, "", "Range", nothing)
+		outside.wantProblem(publish.ErrRangeNotSatisfiable)
+		if outside.header.Get("Content-Range") != "bytes */10" || outside.header.Get("ETag") != "" {
+			t.Errorf("%s: 416 with %v", nothing, outside.header)
+		}
+	}
+	if head := r.call("HEAD", target, "", "Range", "bytes=2-4").want(200); head.header.Get("Content-Length") != "10" {
+		t.Errorf("HEAD with a Range, which only GET has: %v", head.header)
 	}
 	r.call("GET", target, "", "If-Match", `"other"`).wantProblem(publish.ErrPreconditionFailed)
 	opened := r.blobs.Faults.Calls("Open")
@@ -74,8 +95,11 @@ func TestFile(t *testing.T) {
 		t.Errorf("HEAD: %v", head.header)
 	}
 	r.call("GET", w.generation()+"/files/b.txt", "").wantProblem(publish.ErrNotFound)
-	if empty := r.published("empty", "f", ""); r.call("GET", empty.generation()+"/files/f", "").want(200).header.Get("Content-Length") != "0" {
-		t.Error("an empty file without its length")
+	empty := r.published("empty", "f", "").generation() + "/files/f"
+	for _, part := range []string{"", "bytes=0-", "bytes=0-9", "bytes=-5", "bytes=-0"} {
+		if got := r.call("GET", empty, "", "Range", part).want(200); got.header.Get("Content-Length") != "0" || got.header.Get("Content-Range") != "" {
+			t.Errorf("%q of an empty file: %v", part, got.header)
+		}
 	}
 }
 
