@@ -47,6 +47,9 @@ type members map[string]any
 
 type unsupported struct{}
 
+// name is a text that the rule of names is applied to later, which refuses lost characters as it does everywhere.
+type name string
+
 // readJSON reads a JSON object into its members. Each may stand once and may be absent, as may the whole body.
 // Whatever else is in the body is refused by name, since a member that is passed over is a wish not granted.
 func readJSON(c echo.Context, into members) error { return readJSONWithin(c, maxJSONBytes, into) }
@@ -159,17 +162,9 @@ func setMember(pointer string, value json.RawMessage, target any) error {
 			return nil
 		})
 	case *[]string:
-		var values []json.RawMessage
-		if err := json.Unmarshal(value, &values); err != nil {
-			return wrong("must be a list of strings")
-		}
-		*target = make([]string, len(values))
-		for i, value := range values {
-			if err := setMember(fmt.Sprintf("%s/%d", pointer, i), value, &(*target)[i]); err != nil {
-				return err
-			}
-		}
-		return nil
+		return setList(pointer, value, target)
+	case *[]name:
+		return setList(pointer, value, target)
 	case *[]int:
 		if err := json.Unmarshal(value, target); err != nil {
 			return wrong("must be a list of integers")
@@ -196,6 +191,21 @@ func setMember(pointer string, value json.RawMessage, target any) error {
 	}
 	if text, isText := target.(*string); isText && strings.ContainsRune(*text, utf8.RuneError) {
 		return wrong("has U+FFFD or half a surrogate pair, which stand for lost characters; give the original text")
+	}
+	return nil
+}
+
+// setList decodes a list of texts, each as setMember does.
+func setList[T string | name](pointer string, value json.RawMessage, target *[]T) error {
+	var values []json.RawMessage
+	if err := json.Unmarshal(value, &values); err != nil {
+		return publish.InvalidField(publish.ErrInvalidRequest, pointer, "must be a list of strings")
+	}
+	*target = make([]T, len(values))
+	for i, value := range values {
+		if err := setMember(fmt.Sprintf("%s/%d", pointer, i), value, &(*target)[i]); err != nil {
+			return err
+		}
 	}
 	return nil
 }

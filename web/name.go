@@ -42,6 +42,12 @@ func splitKeyURL(escaped string) (keyURL, error) {
 	if err != nil {
 		return keyURL{}, publish.InvalidField(publish.ErrInvalidPath, "path", "has a broken percent-encoding; encode it anew")
 	}
+	if tail == "-" || strings.HasPrefix(tail, "-/") {
+		// The key would end in "/-"; no route begins with that.
+		if _, err := parseKey(string(key) + "/-"); err != nil {
+			return keyURL{}, err
+		}
+	}
 	return keyURL{key: key, tail: tail, hasTail: hasTail}, nil
 }
 

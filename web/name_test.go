@@ -125,6 +125,15 @@ func TestCases32To35(t *testing.T) {
 	for _, dash := range []string{"%2D", "a/%2D/b", "-", "a/-", "a%2F-%2Fb", "a/%2D/lease", "%252D", "a/%252d/b"} {
 		sameRefusal(t, "", r.head("GET", "/v1/keys/"+dash), publish.ErrInvalidKey, "GET of the key "+dash)
 	}
+	for _, key := range []string{"a/-", "a/%2D", "a%2F-", "a/-/-"} {
+		ofKey := ""
+		for _, route := range web.RouteNames() {
+			if method, pattern, _ := strings.Cut(route, " "); strings.Contains(pattern, "{key}") {
+				target := strings.NewReplacer("{key}", key, "{token}", "1", "{path}", "f").Replace(pattern)
+				ofKey = sameRefusal(t, ofKey, r.head(method, target), publish.ErrInvalidKey, method+" "+target)
+			}
+		}
+	}
 	for _, none := range []string{"/v1/keys/", "/v1/keys/-/lease", "/v1/keys//-/lease"} {
 		sameRefusal(t, "", r.head("GET", none), publish.ErrInvalidKey, "GET "+none)
 	}
@@ -170,6 +179,7 @@ func TestNamesElsewhere(t *testing.T) {
 		}
 	}
 	w.publish(`{"primary":"a\ud800b"}`).wantProblem(publish.ErrInvalidPath)
+	w.publish(`{"expect":["a","a\ud800b"]}`).wantProblem(publish.ErrInvalidPath)
 	w.publish(`{"expect":["a%[2-2]f"]}`).wantProblem(publish.ErrInvalidPath) // only what it names is encoded twice
 	if n := r.pointers.Faults.Calls("Publish"); n != 0 {
 		t.Errorf("%d of the refused requests reached the store", n)

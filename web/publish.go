@@ -21,10 +21,11 @@ func (h *Handler) publish(c *call) error {
 		return err
 	}
 	var primary *string
+	var expect []name
 	err = readJSONWithin(c, maxPublishJSONBytes, members{
 		"final": &req.Final, "primary": &primary, "source_revision": &req.SourceRevision,
 		"metadata": &req.Metadata, "manifest_digest": &req.ManifestDigest, "release": &req.Release,
-		"expect": &req.Expect, "allow_empty": &req.AllowEmpty, "reuse_from": unsupported{},
+		"expect": &expect, "allow_empty": &req.AllowEmpty, "reuse_from": unsupported{},
 	})
 	if err != nil {
 		return err
@@ -33,6 +34,9 @@ func (h *Handler) publish(c *call) error {
 		if req.Primary, err = parsePath(*primary); err != nil {
 			return pointAt("/primary", err)
 		}
+	}
+	for _, pattern := range expect {
+		req.Expect = append(req.Expect, string(pattern))
 	}
 	if err := checkExpect(req.Expect); err != nil {
 		return err
