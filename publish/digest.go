@@ -43,7 +43,8 @@ func (d *Digest) UnmarshalText(text []byte) error {
 // ByteSequence gives the digest as it stands in Repr-Digest behind "sha-256=" (RFC 9530): base64 between colons.
 func (d Digest) ByteSequence() string { return ":" + base64.StdEncoding.EncodeToString(d[:]) + ":" }
 
-// ParseByteSequence reads what ByteSequence gives. The zero digest, which stands for "none", is not accepted.
+// ParseByteSequence reads what ByteSequence gives. 32 zero bytes are well-formed, though the zero Digest stands for "none": no bytes
+// that anybody knows have that SHA-256, so a promise of it is one that doesn't hold.
 func ParseByteSequence(value string) (Digest, bool) {
 	var digest Digest
 	inner, opened := strings.CutPrefix(value, ":")
@@ -53,5 +54,5 @@ func ParseByteSequence(value string) (Digest, bool) {
 		return Digest{}, false
 	}
 	copy(digest[:], raw)
-	return digest, !digest.IsZero()
+	return digest, true
 }

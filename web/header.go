@@ -45,29 +45,6 @@ func leaseID(header http.Header) (publish.LeaseID, error) {
 	return id, nil
 }
 
-// promisedDigest reads the SHA-256 of Repr-Digest and Content-Digest (RFC 9530), which are equal for a whole body without
-// content coding. Other algorithms are passed over; zero means that none was promised.
-func promisedDigest(header http.Header) (publish.Digest, error) {
-	var promised publish.Digest
-	for _, name := range []string{"Repr-Digest", "Content-Digest"} {
-		for member := range strings.SplitSeq(strings.Join(header.Values(name), ","), ",") {
-			algorithm, value, _ := strings.Cut(strings.TrimSpace(member), "=")
-			if !strings.EqualFold(algorithm, "sha-256") {
-				continue
-			}
-			digest, ok := publish.ParseByteSequence(value)
-			if !ok {
-				return publish.Digest{}, publish.InvalidField(publish.ErrInvalidRequest, name, "must look like sha-256=:<base64 of the 32 bytes>:")
-			}
-			if !promised.IsZero() && promised != digest {
-				return publish.Digest{}, publish.InvalidField(publish.ErrInvalidRequest, name, "promises two different SHA-256 values; send one")
-			}
-			promised = digest
-		}
-	}
-	return promised, nil
-}
-
 // reprDigest formats a digest for Repr-Digest.
 func reprDigest(d publish.Digest) string {
 	return "sha-256=" + d.ByteSequence()

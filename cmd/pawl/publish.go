@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -115,6 +116,9 @@ func (a *app) publishRequest(f publishFlags) (publish.PublishRequest, error) {
 	if f.manifestDigest != "" {
 		if req.ManifestDigest, err = publish.ParseDigest(f.manifestDigest); err != nil {
 			return req, usageError{fmt.Errorf("--manifest-digest: %w", err)}
+		}
+		if req.ManifestDigest.IsZero() {
+			return req, usageError{errors.New("--manifest-digest is all zeros, which is the digest of no manifest; give the real one, or leave it out")}
 		}
 	}
 	if f.ifMatch != "" {
