@@ -1,6 +1,7 @@
 package blobstore
 
 import (
+	"context"
 	"errors"
 	"io/fs"
 	"net/url"
@@ -30,6 +31,8 @@ type Dir struct {
 	// createOnly gives the file from the name to, unless that name is taken (fs.ErrExist).
 	createOnly func(root *os.Root, from, to string) error
 	buffers    sync.Pool // of *[]byte, copyBuffer long
+	sweeping   sync.WaitGroup
+	stopSweep  context.CancelFunc
 
 	mu sync.Mutex
 	// unsynced counts the folders that this process has made and whose entries in their parent folder may not
@@ -41,8 +44,10 @@ type Dir struct {
 const copyBuffer = 256 << 10
 
 // OpenDir opens the folder at path, an absolute path. It makes the folder if only that last step is missing, and
-// removes temporary files that a crash has left more than a day ago.
-func OpenDir(path string) (*Dir, error) {
+// removes temporary files that a crash has left more than a day ago, now and every hour until Close.
+func OpenDir(path string) (*Dir, error) { return openDirSweeping(path, sweepEvery) }
+
+func openDirSweeping(path string, every time.Duration) (*Dir, error) {
 	if err := makeFolder(path); err != nil {
 		return nil, err
 	}
@@ -56,11 +61,18 @@ func OpenDir(path string) (*Dir, error) {
 		_ = root.Close() //nolint:errcheck // The sweep's error is the one to tell.
 		return nil, badURL("names a folder that can't be written to (%w); let Pawl's user write to %s", err, path)
 	}
+	ctx, cancel := context.WithCancel(context.Background())
+	d.stopSweep = cancel
+	d.sweeping.Go(func() { d.keepSweeping(ctx, every) })
 	return d, nil
 }
 
 // Close gives the folder free. Readers that are open stay usable.
-func (d *Dir) Close() error { return d.root.Close() }
+func (d *Dir) Close() error {
+	d.stopSweep()
+	d.sweeping.Wait()
+	return d.root.Close()
+}
 
 // makeFolder makes the last folder of path durably, if it is missing. It doesn't make the ones above: where those
 // are missing, the path is mistyped or a volume isn't mounted.

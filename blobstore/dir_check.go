@@ -26,11 +26,11 @@ func (d *Dir) Check(ctx context.Context) error {
 	if !os.SameFile(here, there) {
 		return publish.Unavailable("the blob store's folder", fmt.Errorf("another folder is now at %s: restart Pawl", d.path))
 	}
-	temp, file, err := d.createTemp()
+	t, err := d.createTemp()
 	if err != nil {
 		return dirError("checking", "the folder", err)
 	}
-	if err := errors.Join(file.Close(), d.root.Remove(temp)); err != nil {
+	if err := errors.Join(t.Close(), d.root.Remove(t.name)); err != nil {
 		return dirError("checking", "the folder", err)
 	}
 	return nil

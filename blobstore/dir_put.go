@@ -22,12 +22,15 @@ func (d *Dir) Put(ctx context.Context, name publish.ObjectName, from io.Reader, 
 		return err
 	}
 	b := newBody(ctx, from, size)
-	temp, err := d.writeTemp(b)
+	t, err := d.writeTemp(b)
+	if err == nil {
+		defer t.Close() //nolint:errcheck // All of it is synced; what Close says is no news.
+	}
 	if _, fault := b.stop(); fault != nil {
 		return fmt.Errorf("blob store: storing %s: %w", name, fault)
 	}
 	if err == nil {
-		err = d.place(ctx, temp, string(name))
+		err = d.place(ctx, t.name, string(name))
 	}
 	switch {
 	case err == nil:

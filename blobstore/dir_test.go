@@ -13,7 +13,6 @@ import (
 	"sync"
 	"testing"
 	"testing/iotest"
-	"time"
 
 	"github.com/pawlhq/pawl/publish"
 	"github.com/pawlhq/pawl/publish/publishtest"
@@ -204,31 +203,6 @@ func TestDirPutCanceledLate(t *testing.T) {
 	}
 	if err := d.Put(ctx, someName, strings.NewReader("x"), 1, ""); !errors.Is(err, context.Canceled) {
 		t.Errorf("Put gave %v", err)
-	}
-}
-
-func TestDirSweepsLeftovers(t *testing.T) {
-	t.Parallel()
-	d := openDir(t)
-	now := time.Now()
-	for name, age := range map[string]time.Duration{"OLD": leftoverAge + time.Minute, "NEW": leftoverAge - time.Minute} {
-		path := filepath.Join(d.path, tempFolder, name)
-		if err := os.WriteFile(path, []byte("part"), fileMode); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Chtimes(path, now.Add(-age), now.Add(-age)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	second, err := OpenDir(d.path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got := temporaries(t, second); len(got) != 1 || got[0] != "NEW" {
-		t.Errorf("after the sweep there are %q", got)
-	}
-	if err := errors.Join(second.sweep(now.Add(leftoverAge)), second.Close()); err != nil {
-		t.Fatal(err)
 	}
 }
 
