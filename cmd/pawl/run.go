@@ -67,6 +67,7 @@ func (a *app) runCommand() *cobra.Command {
 				return err
 			}
 			defer c.Close()
+			sweepScratch(time.Now())
 			return a.wrap(ctx, c, req, flags, program, args)
 		}),
 	}
@@ -143,20 +144,20 @@ func (a *app) wrap(ctx context.Context, c *client.Client, req publish.AcquireReq
 	if acquiring.Err() != nil && context.Cause(acquiring) != errDone { //nolint:errorlint // It is compared as it was set.
 		return context.Cause(acquiring)
 	}
-	scratch, err := os.MkdirTemp("", "pawl-run-")
+	scratch, err := makeScratch()
 	if err != nil {
-		return ioError{err}
+		return err
 	}
-	defer os.RemoveAll(scratch) //nolint:errcheck // What can't be removed is in the folder for temporary files.
+	defer scratch.remove()
 
 	w := worker{app: a, client: c, keeper: keeper, lease: lease, signals: signals, killAfter: flags.killAfter}
-	cmd := &exec.Cmd{Path: program, Args: args, Env: w.environment(scratch)}
+	cmd := &exec.Cmd{Path: program, Args: args, Env: w.environment(scratch.path)}
 	if err := w.run(ctx, cmd); err != nil {
 		return err
 	}
 	publishing, done := untilSignal(ctx, signals)
 	defer done()
-	return w.publish(publishing, scratch, flags)
+	return w.publish(publishing, scratch.path, flags)
 }
 
 var errDone = errors.New("done")
