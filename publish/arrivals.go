@@ -59,3 +59,18 @@ func (s *Service) begin(ctx context.Context, req BeginUploadRequest) (UploadStar
 	}
 	return s.Pointers.BeginUpload(ctx, req)
 }
+
+// beginAs is begin for a file of a content type: the same bytes under another type are another file, so they are stored again.
+func (s *Service) beginAs(ctx context.Context, req BeginUploadRequest, contentType string) (UploadStart, error) {
+	leave, err := s.arrivals.enter(ctx, req.Grant, req.Path)
+	defer leave()
+	if err != nil {
+		return UploadStart{}, err
+	}
+	start, err := s.Pointers.BeginUpload(ctx, req)
+	if err == nil && start.Existing != nil && !start.Sealed && start.Existing.ContentType != contentType {
+		req.Digest = Digest{}
+		start, err = s.Pointers.BeginUpload(ctx, req)
+	}
+	return start, err
+}

@@ -59,7 +59,7 @@ type UploadResult struct {
 	Token Token `json:"token"`
 	// Replaced reports that the path had a complete file before.
 	Replaced bool `json:"replaced"`
-	// Identical reports that the generation had this very file already: the body was not read.
+	// Identical reports that the generation had this very file already, under the same content type: the body was not read.
 	Identical bool `json:"identical,omitempty"`
 	// Overtaken reports that an upload of the same path that started later (or its deletion) was complete first: that
 	// one counts, this one doesn't.
@@ -166,13 +166,14 @@ func (s *Service) upload(ctx context.Context, req UploadRequest, replay bool) (r
 	ctx, cancel := outlive(ctx, finishTimeout) // A body that is cut ends by itself.
 	defer cancel()
 	begin := BeginUploadRequest{Grant: req.Grant, Path: req.Path, ID: s.newUploadID(), Digest: req.Digest, ReplaySealed: replay}
-	start, err := s.begin(ctx, begin)
+	contentType := ContentType(req.Path, req.ContentType)
+	start, err := s.beginAs(ctx, begin, contentType)
 	if err != nil {
 		return UploadResult{}, false, s.refused(ctx, err)
 	}
 	body := measure(req, s.maxFileBytes())
 	if start.Existing != nil {
-		same, err := sameBytes(*start.Existing, req, body)
+		same, err := sameFile(*start.Existing, req, contentType, body)
 		if err != nil {
 			return UploadResult{}, false, err
 		}
@@ -182,7 +183,7 @@ func (s *Service) upload(ctx context.Context, req UploadRequest, replay bool) (r
 				Identical: true, SupersededBy: start.SupersededBy,
 			}, start.Sealed, nil
 		}
-		// Other bytes for a sealed generation: ask again without replay, to be refused and recorded as the case is.
+		// Another file for a sealed generation: ask again without replay, to be refused and recorded as the case is.
 		begin.ReplaySealed = false
 		if start, err = s.Pointers.BeginUpload(ctx, begin); err != nil {
 			return UploadResult{}, false, s.refused(ctx, err)
@@ -194,7 +195,6 @@ func (s *Service) upload(ctx context.Context, req UploadRequest, replay bool) (r
 	// A crash from here on leaves a pending row, which blocks the final publish, and at most one object that
 	// no manifest names.
 	upload := start.Upload
-	contentType := ContentType(req.Path, req.ContentType)
 	if err := s.store(ctx, upload, req, body, contentType); err != nil {
 		s.fail(ctx, upload, err)
 		return UploadResult{}, false, err
@@ -257,9 +257,12 @@ func (s *Service) fail(ctx context.Context, upload Upload, cause error) {
 	}
 }
 
-// sameBytes reports whether the request carries the file that is there already. Without a promised digest
+// sameFile reports whether the request carries the file that is there already. Without a promised digest
 // the body is hashed and dropped.
-func sameBytes(there File, req UploadRequest, body *measuredBody) (bool, error) {
+func sameFile(there File, req UploadRequest, contentType string, body *measuredBody) (bool, error) {
+	if contentType != there.ContentType {
+		return false, nil
+	}
 	if !req.Digest.IsZero() {
 		return req.Digest == there.SHA256, nil
 	}

@@ -382,3 +382,39 @@ func TestUploadType(t *testing.T) {
 		t.Errorf("%+v, %v", result, err)
 	}
 }
+
+// TestUploadOtherType: the same bytes under another type are another file, though their digest is promised.
+func TestUploadOtherType(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	send := func(contentType string) publish.UploadRequest {
+		req := r.upload("content")
+		req.Path, req.ContentType, req.Digest = "a", contentType, sha256.Sum256([]byte("content"))
+		return req
+	}
+	for _, test := range []struct {
+		contentType, want string
+		identical         bool
+	}{
+		{"", "application/octet-stream", false},
+		{"", "application/octet-stream", true},
+		{"image/png", "image/png", false},
+		{"image/png", "image/png", true},
+		{"Image/PNG", "image/png", true},
+		{"text/plain", "text/plain", false},
+	} {
+		result, err := r.Upload(t.Context(), send(test.contentType))
+		if err != nil || result.ContentType != test.want || result.Identical != test.identical {
+			t.Errorf("%q gave %+v, %v; want %+v", test.contentType, result, err, test)
+		}
+	}
+	receipt, err := r.UploadAndPublish(t.Context(), send("text/plain"), r.final())
+	is(t, "publish", err, "")
+	again, err := r.UploadAndPublish(t.Context(), send("text/plain"), r.final())
+	is(t, "repeat", err, "")
+	if !again.Replayed || again.ManifestDigest != receipt.ManifestDigest {
+		t.Errorf("the repeat is %+v", again)
+	}
+	_, err = r.UploadAndPublish(t.Context(), send("image/png"), r.final())
+	is(t, "another type once sealed", err, publish.ErrGenerationSealed)
+}
