@@ -160,7 +160,7 @@ type Error struct {
 	Cause error `json:"-"`
 }
 
-// Error says the code and the detail, with both tokens where the refusal is about order.
+// Error says the code and the detail, and of the fields those that the detail doesn't name.
 func (e *Error) Error() string {
 	var b strings.Builder
 	b.WriteString(string(e.Code))
@@ -169,7 +169,9 @@ func (e *Error) Error() string {
 		b.WriteString(e.Detail)
 	}
 	for _, f := range e.Fields {
-		fmt.Fprintf(&b, " (%s: %s)", f.Pointer, f.Detail)
+		if text := f.Pointer + ": " + f.Detail; !strings.Contains(e.Detail, text) {
+			b.WriteString(" (" + text + ")")
+		}
 	}
 	if e.Cause != nil {
 		fmt.Fprintf(&b, ": %v", e.Cause)

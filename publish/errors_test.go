@@ -67,6 +67,19 @@ func TestErrorUnwraps(t *testing.T) {
 	}
 }
 
+// TestErrorSaysEachFieldOnce: the detail of an error about one field is that field's.
+func TestErrorSaysEachFieldOnce(t *testing.T) {
+	t.Parallel()
+	one := publish.InvalidField(publish.ErrInvalidKey, "key", "is empty; give one")
+	if got, want := one.Error(), "invalid-key: key: is empty; give one"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	two := &publish.Error{Code: publish.ErrInvalidRequest, Detail: "two fields are wrong", Fields: []publish.Field{{Pointer: "/a", Detail: "x"}, {Pointer: "/b", Detail: "y"}}}
+	if got, want := two.Error(), "invalid-request: two fields are wrong (/a: x) (/b: y)"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
 // TestErrorJSON: an error crosses JSON with its facts, without what is for the log alone.
 func TestErrorJSON(t *testing.T) {
 	t.Parallel()
