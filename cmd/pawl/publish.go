@@ -96,7 +96,6 @@ func (f *publishFlags) register(flags *pflag.FlagSet) {
 	flags.BoolVar(&f.createOnly, "create-only", false, "publish only if the key has no current version")
 	flags.BoolVar(&f.giveBack, "release", false, "give the lease back with the publish")
 	flags.Int64Var(&f.sourceRevision, "source-revision", 0, "number that orders the inputs; older ones are refused")
-	flags.Lookup("source-revision").DefValue = ""
 }
 
 func (a *app) publishRequest(f publishFlags) (publish.PublishRequest, error) {

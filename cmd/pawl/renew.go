@@ -30,7 +30,6 @@ func (a *app) renewCommand() *cobra.Command {
 	}
 	flags.register(cmd.Flags(), false)
 	cmd.Flags().DurationVar(&ttl, "ttl", 0, "new time of the lease (default: the one that it has)")
-	cmd.Flags().Lookup("ttl").DefValue = ""
 	return cmd
 }
 

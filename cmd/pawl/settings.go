@@ -28,7 +28,6 @@ func (f *clientFlags) register(flags *pflag.FlagSet) {
 	flags.StringVar(&f.url, "url", "", "address of the server (PAWL_URL; default "+defaultURL+")")
 	flags.StringVar(&f.credentialFile, "credential-file", "", "file that holds the credential (PAWL_CREDENTIAL_FILE, or the credential itself in PAWL_CREDENTIAL)")
 	flags.DurationVar(&f.retryFor, "retry-for", 0, "how long to go on when the server can't be reached (PAWL_RETRY_FOR; default 10s, run: 1m); 0s: not at all")
-	flags.Lookup("retry-for").DefValue = ""
 }
 
 // newClient makes the client of a verb. retryFor is the verb's default.
@@ -93,9 +92,8 @@ type grantFlags struct {
 func (g *grantFlags) register(flags *pflag.FlagSet, withToken bool) {
 	if withToken {
 		flags.Int64Var(&g.token, "token", 0, "token of the grant (PAWL_TOKEN)")
-		flags.Lookup("token").DefValue = ""
 	}
-	flags.StringVar(&g.leaseFile, "lease-file", "", "file that holds the lease_id, or what `pawl acquire --json` printed (or the lease_id in PAWL_LEASE_ID)")
+	flags.StringVar(&g.leaseFile, "lease-file", "", "file that holds the lease_id, or what 'pawl acquire --json' printed (or the lease_id in PAWL_LEASE_ID)")
 }
 
 // leaseFile is the content of a file given by --lease-file.
