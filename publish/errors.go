@@ -57,7 +57,7 @@ type Kind struct {
 
 // kinds is the one table of codes and statuses. Server and client both read it, so an error crosses HTTP unchanged.
 var kinds = []Kind{
-	{ErrInvalidKey, http.StatusBadRequest, "Invalid key", false, "The key breaks the naming rule: 1 to 400 bytes of UTF-8 in NFC; segments split by / of at most 200 bytes; no empty, '.', '..' or '-' segment; no control character, backslash or bidi override."},
+	{ErrInvalidKey, http.StatusBadRequest, "Invalid key", false, "The key breaks the naming rule: 1 to 400 bytes of UTF-8 in NFC; segments split by / of at most 200 bytes; no empty, '.', '..' or '-' segment; no control character, backslash or bidi control."},
 	{ErrInvalidPath, http.StatusBadRequest, "Invalid path", false, "The path of the file breaks the naming rule: like a key's, except that '-' is allowed as a segment."},
 	{ErrInvalidToken, http.StatusBadRequest, "Invalid token", false, "A fencing token is a JSON integer from 1 to 9007199254740991, written in digits alone."},
 	{ErrInvalidRequest, http.StatusBadRequest, "Invalid request", false, "A field of the request is missing or wrong; the member errors names it and says what is expected."},

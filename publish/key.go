@@ -21,7 +21,7 @@ type Key string
 type Path string
 
 // ParseKey checks that name is a legal key: 1 to 400 bytes of UTF-8, segments split by "/" of at most 200
-// bytes, no empty, ".", ".." or "-" segment, no control character, backslash, U+FFFD or bidi override. Everything
+// bytes, no empty, ".", ".." or "-" segment, no control character, backslash, U+FFFD or bidi control. Everything
 // else is legal and kept byte for byte. The error is an *Error of kind invalid-key.
 //
 // That names are in Unicode's normal form NFC is checked by the adapters, which have the tables for it.
@@ -90,7 +90,7 @@ func nameFault(name string, dashSegment bool) string {
 		case r == utf8.RuneError:
 			return "has U+FFFD, which stands for lost characters; give the original name"
 		case isBidiControl(r):
-			return "has a character that reorders text (bidi override); remove it"
+			return "has a character that reorders text (bidi control); remove it"
 		case r == '\u2028' || r == '\u2029':
 			return "has a line or paragraph separator; remove it"
 		}
@@ -98,8 +98,6 @@ func nameFault(name string, dashSegment bool) string {
 	return ""
 }
 
-// isBidiControl reports whether r is an embedding, override or isolate of the bidirectional algorithm (UAX #9),
-// which can make a name look like another one.
-func isBidiControl(r rune) bool {
-	return r >= '\u202a' && r <= '\u202e' || r >= '\u2066' && r <= '\u2069'
-}
+// isBidiControl reports whether r is a mark, embedding, override or isolate of the bidirectional algorithm (Unicode's property
+// Bidi_Control, UAX #9, section 2), which can make a name look like another one, or like nothing at all.
+func isBidiControl(r rune) bool { return unicode.Is(unicode.Bidi_Control, r) }

@@ -89,7 +89,7 @@ var refusedNames = map[string]string{
 	"one dot": "./a", "encoded one dot": "a/%2E", "dots and an encoded slash": "..%2fa", "doubled slash": "a//b", "leading slash": "/a", "encoded leading slash": "%2Fa",
 	"trailing slash": "a/", "backslash": "a%5C..%5Cb", "dots encoded twice": "%252e%252e", "dots encoded twice below": "a/%252E%252E/b", "one dot encoded twice": "a/%252e",
 	"slash encoded twice": "..%252fa", "slash encoded twice inside": "a%252Fb", "backslash encoded twice": "a%255cb", "broken part beside it": "%25zz%252f",
-	"NUL": "a%00b", "newline": "a%0Ab", "carriage return": "a%0Db", "tab": "a%09b", "DEL": "a%7Fb", "C1": "a%C2%85b", "bidi override": "a%E2%80%AEb", "isolate": "a%E2%81%A6b",
+	"NUL": "a%00b", "newline": "a%0Ab", "carriage return": "a%0Db", "tab": "a%09b", "DEL": "a%7Fb", "C1": "a%C2%85b", "bidi override": "a%E2%80%AEb", "isolate": "a%E2%81%A6b", "Arabic mark": "a%D8%9Cb", "left-to-right mark": "a%E2%80%8Eb", "right-to-left mark": "a%E2%80%8Fb",
 	"U+FFFD": "a%EF%BF%BDb", "surrogate": "a%ED%A0%80b", "overlong slash": "a%C0%AFb", "overlong dot": "%C0%AE%C0%AE", "overlong NUL": "a%C0%80b", "half a rune": "a%E2%82", "not UTF-8": "a%FFb",
 	"line separator": "a%E2%80%A8b", "long segment": strings.Repeat("a", 201), "long name": strings.Repeat("a/", 200) + "a",
 }
