@@ -243,6 +243,12 @@ func (w worker) publish(ctx context.Context, scratch string, flags runFlags) err
 		Grant: w.lease.Grant(), Final: true, Primary: flags.publishPath,
 		Metadata: flags.publishValues, Expect: flags.expected, AllowEmpty: flags.expect.allowEmpty, Release: true,
 	})
+	var refusal *publish.Error
+	if errors.As(err, &refusal) && refusal.Code == publish.ErrGenerationIncomplete && len(outputs.files) == 0 &&
+		len(refusal.Missing)+len(refusal.Empty)+len(refusal.Failed)+len(refusal.Pending) == 0 {
+		return missingError{errors.New("the command succeeded, but wrote no file to PAWL_OUT, and uploaded none itself; nothing is published. " +
+			"Let it write there, or name its outputs with --out")}
+	}
 	if err != nil {
 		return err
 	}
