@@ -15,8 +15,16 @@ const setting = "PAWL_BLOBS"
 
 // Options are what a store needs beside its URL. Keys never stand in a URL, which ends up in logs.
 type Options struct {
-	AccessKey string // PAWL_S3_ACCESS_KEY
-	SecretKey string // PAWL_S3_SECRET_KEY
+	// AccessKey and SecretKey are the keys themselves (PAWL_S3_ACCESS_KEY, PAWL_S3_SECRET_KEY). AccessKeyFile and
+	// SecretKeyFile name files that hold them instead (PAWL_S3_ACCESS_KEY_FILE, PAWL_S3_SECRET_KEY_FILE); they are read again
+	// once a second, so keys can be rotated. Without any of them the keys come from where AWS's own tools look; see awsKeys.
+	AccessKey, SecretKey         string
+	AccessKeyFile, SecretKeyFile string
+	// OnKeys is told each time that other keys come into use, with every text that must not show in a log. It may be nil.
+	OnKeys func(secrets ...string)
+	// PublicEndpoint is the server's address as clients reach it, such as https://s3.example (PAWL_S3_PUBLIC_ENDPOINT). Signed
+	// requests carry it. "" stands for the endpoint in the URL.
+	PublicEndpoint string
 	// CAFile names a PEM file with certificates that are trusted besides the system's (PAWL_S3_CA_FILE).
 	CAFile string
 	// PartMemory is how much memory all uploads to S3 together may take for their parts, in bytes; 0 stands for 64 MiB.

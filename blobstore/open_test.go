@@ -84,9 +84,11 @@ func TestParseS3(t *testing.T) {
 		"s3://bucket/a/b/?endpoint=http://[::1]:9000/&path_style=false": {endpoint: "[::1]:9000", region: "us-east-1", prefix: "a/b/", pathStyle: &no},
 		"s3://bucket/a%20b?endpoint=https://host&region=r":              {endpoint: "host", secure: true, region: "r", prefix: "a b/"},
 	} {
-		want.bucket, want.accessKey, want.secretKey = "bucket", "access", "secret"
+		want.bucket = "bucket"
+		want.accessKey = keySource{setting: "PAWL_S3_ACCESS_KEY", value: "access"}
+		want.secretKey = keySource{setting: "PAWL_S3_SECRET_KEY", value: "secret"}
 		got, err := parseS3(mustURL(t, raw), someKeys)
-		if diff := cmp.Diff(want, got, cmp.AllowUnexported(s3Config{})); err != nil || diff != "" {
+		if diff := cmp.Diff(want, got, cmp.AllowUnexported(s3Config{}, keySource{})); err != nil || diff != "" {
 			t.Errorf("%s: %v (-want +got):\n%s", raw, err, diff)
 		}
 	}

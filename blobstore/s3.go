@@ -45,6 +45,8 @@ type S3 struct {
 	core *minio.Core
 	// once sends each request once: where it matters whether an earlier one may have been carried out.
 	once      *minio.Core
+	signer    *minio.Client // signs requests for the public endpoint; see sign
+	keys      *credentials.Credentials
 	transport *http.Transport
 	bucket    string
 	prefix    string
@@ -74,8 +76,9 @@ func newS3(config s3Config) (*S3, error) {
 	} else if config.pathStyle != nil {
 		lookup = minio.BucketLookupDNS
 	}
+	keys := config.credentials()
 	options := minio.Options{
-		Creds:        credentials.NewStaticV4(config.accessKey, config.secretKey, ""),
+		Creds:        keys,
 		Secure:       config.secure,
 		Region:       config.region, // Set, so that the client doesn't ask for it first.
 		BucketLookup: lookup,
@@ -93,8 +96,12 @@ func newS3(config s3Config) (*S3, error) {
 	if err != nil {
 		return nil, badURL("has an endpoint that can't be used (%s); write endpoint=https://host:port", err.Error())
 	}
+	signer, err := newSigner(config, core.Client, options)
+	if err != nil {
+		return nil, err
+	}
 	return &S3{
-		core: core, once: once, transport: transport, bucket: config.bucket, prefix: config.prefix,
+		core: core, once: once, signer: signer, keys: keys, transport: transport, bucket: config.bucket, prefix: config.prefix,
 		memory: newPartMemory(cmp.Or(config.partMemory, defaultPartMemory), partSize), pause: firstPause,
 	}, nil
 }

@@ -29,7 +29,7 @@ func s3Error(ctx context.Context, doing string, err error) error {
 	text := fmt.Errorf("blob store: %s: %s", doing, err.Error())
 	answer, ok := errors.AsType[minio.ErrorResponse](err)
 	if !ok {
-		if isNetwork(err) {
+		if isNetwork(err) || errors.Is(err, errNoKeys) {
 			return publish.Unavailable("the blob store", text)
 		}
 		return text

@@ -2,26 +2,74 @@ package blobstore
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"net/http"
 	"net/url"
 	"time"
 
+	"github.com/minio/minio-go/v7"
+
 	"github.com/pawlhq/pawl/publish"
 )
 
-// sign makes a request on an object that its bearer may carry out until it expires. The signature covers the header, too, which must
-// be sent as it is; Content-Length is the sender's own to set. Nobody is called for it, but for keys that expire.
+var _ publish.ReadSigner = (*S3)(nil)
+
+// newSigner makes the client that signs for the public endpoint. It never sends anything.
+func newSigner(config s3Config, inner *minio.Client, options minio.Options) (*minio.Client, error) {
+	if config.public == "" {
+		return inner, nil
+	}
+	options.Secure = config.publicTLS
+	signer, err := minio.New(config.public, &options)
+	if err != nil {
+		return nil, fmt.Errorf("PAWL_S3_PUBLIC_ENDPOINT can't be used (%s); write https://host:port", err.Error())
+	}
+	return signer, nil
+}
+
+// sign signs one request on the object of that key, under the address by which clients reach the server. The signature
+// covers the query and the header, so both must be sent as they are; Content-Length is the sender's own to set. It counts from now by this machine's clock, for 1 s to
+// 7 days, but no longer than keys that expire by themselves.
+//
+// Nobody is asked for anything: only keys that have run out are fetched anew, from where they came.
 func (s *S3) sign(ctx context.Context, method, key string, validFor time.Duration, query url.Values, header http.Header) (publish.SignedRequest, error) {
-	expires := time.Now().Add(validFor)
-	signed, err := s.core.PresignHeader(ctx, method, s.bucket, key, validFor, query, header)
+	keys, err := s.keys.GetWithContext(s.core.CredContext())
 	if err != nil {
 		return publish.SignedRequest{}, s3Error(ctx, "signing a request", err)
 	}
-	headers := map[string]string{}
+	ends := time.Now().Add(validFor)
+	if !keys.Expiration.IsZero() && keys.Expiration.Before(ends) {
+		ends = keys.Expiration
+	}
+	u, err := s.signer.PresignHeader(ctx, method, s.bucket, key, validFor, query, header)
+	if err != nil {
+		return publish.SignedRequest{}, s3Error(ctx, "signing a request", err)
+	}
+	sent := map[string]string{}
 	for name := range header {
 		if name != "Content-Length" {
-			headers[name] = header.Get(name)
+			sent[name] = header.Get(name)
 		}
 	}
-	return publish.SignedRequest{Method: method, URL: signed.String(), Headers: headers, ExpiresAt: publish.Time{Time: expires}}, nil
+	// A signature has whole seconds.
+	return publish.SignedRequest{Method: method, URL: u.String(), Headers: sent, ExpiresAt: publish.Time{Time: ends.Truncate(time.Second)}}, nil
+}
+
+// SignGet signs the reading of an object. S3 signs the method too, so the URL is good for GET alone; Range works.
+func (s *S3) SignGet(ctx context.Context, name publish.ObjectName, answer publish.AnswerHeaders, validFor time.Duration) (publish.SignedRequest, error) {
+	if err := errors.Join(ctx.Err(), checkName(name)); err != nil {
+		return publish.SignedRequest{}, err
+	}
+	query := url.Values{}
+	for parameter, value := range map[string]string{
+		"response-content-type":        answer.ContentType,
+		"response-content-disposition": answer.ContentDisposition,
+		"response-cache-control":       answer.CacheControl,
+	} {
+		if value != "" {
+			query.Set(parameter, value)
+		}
+	}
+	return s.sign(ctx, http.MethodGet, s.key(name), validFor, query, nil)
 }

@@ -19,8 +19,11 @@ type s3Config struct {
 	secure    bool   // https
 	region    string
 	pathStyle *bool // nil: as the endpoint usually has it
-	accessKey string
-	secretKey string
+	accessKey keySource
+	secretKey keySource
+	onKeys    func(secrets ...string)
+	public    string // host:port by which clients reach the server, "" as endpoint
+	publicTLS bool
 	roots     *x509.CertPool // nil: those of the system
 	// partMemory is Options.PartMemory.
 	partMemory int64
@@ -31,7 +34,11 @@ var s3Parameters = []string{"endpoint", "path_style", "region"}
 // parseS3 reads an s3:// URL. Everything in it is checked: a mistyped parameter would else show as a strange
 // answer of some server, much later.
 func parseS3(u *url.URL, opts Options) (s3Config, error) {
-	config := s3Config{bucket: u.Host, prefix: strings.Trim(u.Path, "/"), accessKey: opts.AccessKey, secretKey: opts.SecretKey, partMemory: opts.PartMemory}
+	config := s3Config{
+		bucket: u.Host, prefix: strings.Trim(u.Path, "/"), partMemory: opts.PartMemory, onKeys: opts.OnKeys,
+		accessKey: keySource{"PAWL_S3_ACCESS_KEY", opts.AccessKey, opts.AccessKeyFile},
+		secretKey: keySource{"PAWL_S3_SECRET_KEY", opts.SecretKey, opts.SecretKeyFile},
+	}
 	switch {
 	case u.User != nil:
 		return s3Config{}, badURL("has keys in it; give them as PAWL_S3_ACCESS_KEY and PAWL_S3_SECRET_KEY")
@@ -39,8 +46,9 @@ func parseS3(u *url.URL, opts Options) (s3Config, error) {
 		return s3Config{}, badURL("has no bucket; write s3://bucket/prefix, and the server as ?endpoint=https://host:port")
 	case u.Fragment != "":
 		return s3Config{}, badURL("has a # in it; write it as %%23")
-	case opts.AccessKey == "" || opts.SecretKey == "":
-		return s3Config{}, badURL("names a bucket, but there are no keys for it; set PAWL_S3_ACCESS_KEY and PAWL_S3_SECRET_KEY")
+	}
+	if err := checkKeys(config.accessKey, config.secretKey); err != nil {
+		return s3Config{}, err
 	}
 	if config.prefix != "" {
 		if !fs.ValidPath(config.prefix) || config.prefix == "." {
@@ -63,7 +71,32 @@ func parseS3(u *url.URL, opts Options) (s3Config, error) {
 	if config.roots, err = trusted(opts.CAFile); err != nil {
 		return s3Config{}, err
 	}
+	if err := config.setPublic(opts.PublicEndpoint); err != nil {
+		return s3Config{}, err
+	}
 	return config, config.set(query)
+}
+
+// setPublic takes over the address by which clients reach the server.
+func (c *s3Config) setPublic(address string) error {
+	if address == "" {
+		return nil
+	}
+	u, ok := serverAddress(address)
+	if !ok {
+		return fmt.Errorf("PAWL_S3_PUBLIC_ENDPOINT is no server's address; write https://host:port, without a path or a password")
+	}
+	c.public, c.publicTLS = u.Host, u.Scheme == "https"
+	return nil
+}
+
+// serverAddress reads an address that names nothing but a server.
+func serverAddress(address string) (*url.URL, bool) {
+	u, err := url.Parse(address)
+	if err != nil || u.Host == "" || u.User != nil || strings.Trim(u.Path, "/") != "" || u.RawQuery != "" || u.Fragment != "" {
+		return nil, false
+	}
+	return u, u.Scheme == "http" || u.Scheme == "https"
 }
 
 // set takes over the parameters.
@@ -83,9 +116,8 @@ func (c *s3Config) set(query url.Values) error {
 		c.endpoint, c.secure = "s3."+c.region+".amazonaws.com", true
 		return nil
 	}
-	endpoint, err := url.Parse(query.Get("endpoint"))
-	if err != nil || endpoint.Host == "" || endpoint.User != nil || strings.Trim(endpoint.Path, "/") != "" ||
-		endpoint.RawQuery != "" || endpoint.Scheme != "http" && endpoint.Scheme != "https" {
+	endpoint, ok := serverAddress(query.Get("endpoint"))
+	if !ok {
 		return badURL("has an endpoint that is no server's address; write endpoint=https://host:port, or http:// inside a trusted network")
 	}
 	c.endpoint, c.secure = endpoint.Host, endpoint.Scheme == "https"
