@@ -30,6 +30,8 @@ const (
 	firstPause = 200 * time.Millisecond
 	// defaultPartMemory is the memory for parts unless Options say otherwise, in bytes.
 	defaultPartMemory = 64 << 20
+	// MinPartMemory is the least that Options.PartMemory can be, in bytes: one part's.
+	MinPartMemory = partSize
 	// idleConnections is how many connections to the server stay open for the next requests.
 	idleConnections = 64
 )

@@ -41,7 +41,7 @@ func startServer(ctx context.Context, s serverSettings, migrate bool) (_ *server
 	if err := prepareSchema(ctx, s.databaseURL, migrate); err != nil {
 		return nil, err
 	}
-	blobs, err := blobstore.Open(ctx, s.blobs, blobstore.Options{AccessKey: s.accessKey, SecretKey: s.secretKey, CAFile: s.caFile})
+	blobs, err := blobstore.Open(ctx, s.blobs, s.store.options())
 	if err != nil {
 		return nil, configError{err}
 	}
@@ -49,6 +49,7 @@ func startServer(ctx context.Context, s serverSettings, migrate bool) (_ *server
 	metrics := web.NewMetrics()
 	service := &publish.Service{Pointers: pointers, Blobs: blobs, Log: s.log, Observer: metrics}
 	service.Direct, _ = blobs.(publish.DirectStore) //nolint:errcheck // A directory takes no direct uploads.
+	service.Verification = s.store.verify
 	srv.close = append(srv.close, func() error { service.Close(); return nil })
 	srv.handler, err = web.New(service, web.Options{
 		BasePath: s.basePath, CheckHost: s.checkHost(), Hosts: s.hosts, Metrics: metrics, Log: s.log,

@@ -39,7 +39,7 @@ func (f *serverFlags) register(flags *pflag.FlagSet, drain, grace time.Duration)
 // serverSettings is what a server needs to know.
 type serverSettings struct {
 	listen, databaseURL, blobs, basePath string
-	accessKey, secretKey, caFile         string
+	store                                storeSettings
 	hosts                                []string // what a request's Host may be, besides this machine itself
 	drain, grace                         time.Duration
 	log                                  *slog.Logger
@@ -52,14 +52,14 @@ func (a *app) serverSettings(f serverFlags, level slog.Level) (serverSettings, e
 		databaseURL: a.getenv("PAWL_DATABASE_URL"),
 		blobs:       a.setting(f.blobs, "PAWL_BLOBS"),
 		basePath:    a.setting(f.basePath, "PAWL_BASE_PATH"),
-		accessKey:   a.getenv("PAWL_S3_ACCESS_KEY"),
-		secretKey:   a.getenv("PAWL_S3_SECRET_KEY"),
-		caFile:      a.getenv("PAWL_S3_CA_FILE"),
 		drain:       f.drain,
 		grace:       f.grace,
 	}
 	var err error
-	s.log, err = a.logger(level, s.secrets())
+	if s.store, err = a.storeSettings(s.blobs); err != nil {
+		return s, err
+	}
+	s.log, err = a.logger(level, s.secrets)
 	if err != nil {
 		return s, err
 	}
@@ -78,7 +78,7 @@ func (s serverSettings) checkHost() bool { return loopback(s.listen) || len(s.ho
 
 // secrets are the texts that must not show in a log, whoever writes the line.
 func (s serverSettings) secrets() []string {
-	secrets := []string{s.accessKey, s.secretKey, s.databaseURL}
+	secrets := append(s.store.keys.all(), s.databaseURL)
 	if u, err := url.Parse(s.databaseURL); err == nil && u.User != nil {
 		password, _ := u.User.Password()
 		secrets = append(secrets, password, url.QueryEscape(password))
@@ -102,7 +102,7 @@ func loopback(listen string) bool {
 }
 
 // logger makes the server's log, on stderr.
-func (a *app) logger(level slog.Level, secrets []string) (*slog.Logger, error) {
+func (a *app) logger(level slog.Level, secrets func() []string) (*slog.Logger, error) {
 	if text := a.getenv("PAWL_LOG_LEVEL"); text != "" {
 		if err := level.UnmarshalText([]byte(text)); err != nil {
 			return nil, configError{fmt.Errorf("PAWL_LOG_LEVEL is %q; it must be debug, info, warn or error", text)}
@@ -125,11 +125,11 @@ func (a *app) logger(level slog.Level, secrets []string) (*slog.Logger, error) {
 type redactor struct {
 	mu      sync.Mutex
 	to      io.Writer
-	secrets []string
+	secrets func() []string
 }
 
 func (r *redactor) Write(line []byte) (int, error) {
-	clean := []byte(redact(string(line), r.secrets))
+	clean := []byte(redact(string(line), r.secrets()))
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if _, err := io.Copy(r.to, bytes.NewReader(clean)); err != nil {

@@ -6,6 +6,8 @@ import (
 	"log/slog"
 	"strings"
 	"testing"
+
+	"github.com/pawlhq/pawl/publish"
 )
 
 func TestLoopback(t *testing.T) {
@@ -36,7 +38,8 @@ func TestCase50NoSecretInTheLog(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		leak := errors.New("dialing " + dsn + " with " + written + ", canary-2 and canary-3")
+		settings.store.options().OnKeys("canary-4", "canary-5") // Keys that came later.
+		leak := errors.New("dialing " + dsn + " with " + written + ", canary-2 and canary-3, canary-4 and canary-5")
 		settings.log.Warn("failed", "error", leak)
 		clean := settings.redacted(configError{leak})
 		for _, text := range []string{stderr.String(), clean.Error()} {
@@ -70,6 +73,40 @@ func TestHostsSetting(t *testing.T) {
 			t.Errorf("%+v: %v", test, err)
 		} else if err == nil && settings.checkHost() != test.check {
 			t.Errorf("%+v: hosts are checked: %v", test, settings.checkHost())
+		}
+	}
+}
+
+func TestStoreSettings(t *testing.T) {
+	t.Parallel()
+	read := func(env ...string) (storeSettings, error) {
+		a := &app{stderr: io.Discard, getenv: lookup(env)}
+		s, err := a.serverSettings(serverFlags{}, slog.LevelInfo)
+		return s.store, err
+	}
+	for env, want := range map[string]string{
+		"PAWL_S3_VERIFY=md5":                    `PAWL_S3_VERIFY is "md5"; it must be read or crc64nvme`,
+		"PAWL_READS=direct":                     `PAWL_READS is "direct"; it must be stream or redirect`,
+		"PAWL_READS=redirect":                   "names no S3 store to send readers to; set PAWL_READS=stream",
+		"PAWL_S3_PART_MEMORY=15MiB":             "such as 64MiB, at least 16MiB",
+		"PAWL_S3_PART_MEMORY=64 M":              "such as 64MiB",
+		"PAWL_S3_PART_MEMORY=-1":                "such as 64MiB",
+		"PAWL_S3_PART_MEMORY=99999999999999GiB": "such as 64MiB",
+	} {
+		if _, err := read(env, "PAWL_BLOBS=file:///srv/pawl"); err == nil || exitCode(err) != exitConfig || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s gave %v, want %q", env, err, want)
+		}
+	}
+	got, err := read("PAWL_S3_PART_MEMORY=1GiB", "PAWL_READS=redirect", "PAWL_BLOBS=s3://bucket?region=x", "PAWL_S3_VERIFY=crc64nvme")
+	if err != nil || got.partMemory != 1<<30 || got.reads != readsRedirect || got.verify != publish.VerifyCRC64NVME {
+		t.Errorf("read %+v, %v", got, err)
+	}
+	if got, err = read(); err != nil || got.partMemory != 0 || got.reads != readsStream || got.verify != publish.VerifyRead {
+		t.Errorf("without anything set: %+v, %v", got, err)
+	}
+	for text, want := range map[string]int64{"0": 0, "5": 5, "2KiB": 2048, "3 MiB": 3 << 20, "x": -1, "1TiB": -1, "": -1, "MiB": -1} {
+		if n, ok := parseSize(text); ok != (want >= 0) || ok && n != want {
+			t.Errorf("parseSize(%q) = %d, %t", text, n, ok)
 		}
 	}
 }
