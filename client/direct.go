@@ -36,7 +36,7 @@ type FileUpload struct {
 	ContentType string
 	Source      io.ReaderAt
 	Size        int64 // bytes
-	// Digest and CRC64NVME are what one reading of the whole file gave; CRC64NVME may be nil. See Hash.
+	// Digest and CRC64NVME are what one reading of the whole file gave; CRC64NVME may be nil.
 	Digest    publish.Digest
 	CRC64NVME *uint64
 	// Mode is DirectAuto when it is "".

@@ -16,12 +16,13 @@ import (
 type Verification string
 
 const (
-	// VerifyRead reads the object back and hashes it. The default.
-	VerifyRead Verification = "read"
 	// VerifyCRC64NVME compares the CRC-64/NVME that the store has computed of the whole object with the one that the client has computed
 	// together with the SHA-256, from the same reading of its file. That shows every change on the way, and a file that changed
-	// between hashing and sending; it doesn't show a client that lies. Without both, the object is read back.
+	// between hashing and sending, and costs nothing; it doesn't show a client that lies about its own file. Where the store or
+	// the client has none, the object is read back. The default.
 	VerifyCRC64NVME Verification = "crc64nvme"
+	// VerifyRead always reads the object back and hashes it, unless the store has its SHA-256.
+	VerifyRead Verification = "read"
 )
 
 // completeWithin is how long CompleteDirect waits for a verification before it answers that it isn't done: below the time after which
@@ -163,7 +164,7 @@ func (s *Service) prove(ctx context.Context, upload DirectUpload, verified *atom
 		}
 	case !proof.SHA256.IsZero():
 		return upload.compare(upload.SHA256.String(), proof.SHA256.String())
-	case s.Verification == VerifyCRC64NVME && upload.CRC64NVME != nil && proof.CRC64NVME != nil:
+	case s.Verification != VerifyRead && upload.CRC64NVME != nil && proof.CRC64NVME != nil:
 		return upload.compare("crc64nvme "+FormatCRC64NVME(*upload.CRC64NVME), "crc64nvme "+FormatCRC64NVME(*proof.CRC64NVME))
 	}
 	return s.readBack(ctx, upload, verified)

@@ -65,7 +65,7 @@ type Service struct {
 	Blobs    BlobStore
 	// Direct lets clients send bytes to the store themselves; nil where it can't be done.
 	Direct DirectStore
-	// Verification says how what they have sent is proved where the store can't; "" means VerifyRead.
+	// Verification says how what they have sent is proved where the store can't; "" means VerifyCRC64NVME.
 	Verification Verification
 	// CompleteWithin is how long CompleteDirect waits for a verification; 0 means 20 s. Tests set it.
 	CompleteWithin time.Duration

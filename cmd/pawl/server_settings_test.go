@@ -97,11 +97,11 @@ func TestStoreSettings(t *testing.T) {
 			t.Errorf("%s gave %v, want %q", env, err, want)
 		}
 	}
-	got, err := read("PAWL_S3_PART_MEMORY=1GiB", "PAWL_READS=redirect", "PAWL_BLOBS=s3://bucket?region=x", "PAWL_S3_VERIFY=crc64nvme")
-	if err != nil || got.partMemory != 1<<30 || got.reads != readsRedirect || got.verify != publish.VerifyCRC64NVME {
+	got, err := read("PAWL_S3_PART_MEMORY=1GiB", "PAWL_READS=redirect", "PAWL_BLOBS=s3://bucket?region=x", "PAWL_S3_VERIFY=read")
+	if err != nil || got.partMemory != 1<<30 || got.reads != readsRedirect || got.verify != publish.VerifyRead {
 		t.Errorf("read %+v, %v", got, err)
 	}
-	if got, err = read(); err != nil || got.partMemory != 0 || got.reads != readsStream || got.verify != publish.VerifyRead {
+	if got, err = read(); err != nil || got.partMemory != 0 || got.reads != readsStream || got.verify != publish.VerifyCRC64NVME {
 		t.Errorf("without anything set: %+v, %v", got, err)
 	}
 	for text, want := range map[string]int64{"0": 0, "5": 5, "2KiB": 2048, "3 MiB": 3 << 20, "x": -1, "1TiB": -1, "": -1, "MiB": -1} {

@@ -36,7 +36,7 @@ func (a *app) storeSettings(blobs string) (storeSettings, error) {
 		secretKeyFile:  a.getenv("PAWL_S3_SECRET_KEY_FILE"),
 		caFile:         a.getenv("PAWL_S3_CA_FILE"),
 		publicEndpoint: a.getenv("PAWL_S3_PUBLIC_ENDPOINT"),
-		verify:         cmp.Or(publish.Verification(a.getenv("PAWL_S3_VERIFY")), publish.VerifyRead),
+		verify:         cmp.Or(publish.Verification(a.getenv("PAWL_S3_VERIFY")), publish.VerifyCRC64NVME),
 		reads:          cmp.Or(a.getenv("PAWL_READS"), readsStream),
 		keys:           &usedKeys{},
 	}

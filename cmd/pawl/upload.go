@@ -66,7 +66,7 @@ func (u *upload) read(f *os.File) error {
 		u.body = f
 		return nil
 	}
-	if u.size, u.sum, u.crc, err = client.Hash(f); err != nil {
+	if u.size, u.sum, u.crc, err = hashFile(f); err != nil {
 		return ioError{err}
 	}
 	u.file = f
