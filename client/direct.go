@@ -161,7 +161,7 @@ func (c *Client) completeDirect(ctx context.Context, file FileUpload, id string)
 		verifying := false
 		err := c.do(ctx, call{
 			what: "complete direct upload", method: http.MethodPost, url: c.uploadsURL(file.Grant, "/"+url.PathEscape(id)+"/complete"),
-			lease: file.Grant.LeaseID, into: &result, changes: true, wait: completeWait,
+			lease: file.Grant.LeaseID, into: &result, changes: true, wait: completeWait, last: publish.ErrLengthMismatch,
 			onAnswer: func(resp *http.Response) {
 				verifying = resp.StatusCode == http.StatusAccepted
 				pause = max(retryAfter(resp.Header), 100*time.Millisecond)

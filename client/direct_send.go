@@ -168,6 +168,7 @@ func (c *Client) sendPiece(ctx context.Context, file FileUpload, p piece, sign f
 			p.signed = time.Now()
 			var err error
 			if p.request, err = sign(ctx); errors.Is(err, errCame) {
+				file.sent(p.length)
 				return nil
 			} else if err != nil {
 				return err
@@ -184,6 +185,7 @@ func (c *Client) sendPiece(ctx context.Context, file FileUpload, p piece, sign f
 		if errors.As(err, &refusal) {
 			switch {
 			case refusal.status == http.StatusPreconditionFailed && p.number == 0:
+				file.sent(p.length)
 				return nil // An earlier attempt has stored it: completing tells whether it is whole.
 			case refusal.status == http.StatusNotFound:
 				return errPartsGone

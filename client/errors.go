@@ -30,6 +30,7 @@ type answerError struct {
 	status     int
 	retryAfter time.Duration // 0 when the answer has none
 	retryable  bool          // the answer's own word; a newer server may know kinds that this client doesn't
+	last       bool          // the same request again would be answered the same, whatever is usual for its kind
 	foreign    bool          // not a problem document: a proxy, or no Pawl server at all
 }
 

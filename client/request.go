@@ -25,6 +25,7 @@ type call struct {
 	into    any           // nil for none
 	wait    time.Duration // how long the server was asked to wait before it answers
 	changes bool
+	last    publish.Code // a refusal of this kind isn't repeated, "" for none
 	// sent is told when each attempt is sent, before its first byte.
 	sent func(time.Time)
 	// onAnswer sees the answer to a success before its body is read.
@@ -71,7 +72,9 @@ func (c *Client) once(ctx context.Context, call call, body []byte) error {
 	}
 	defer closeBody(resp)
 	if resp.StatusCode >= 300 && resp.StatusCode != http.StatusNotModified {
-		return decodeError(resp)
+		answer := decodeError(resp)
+		answer.last = call.last != "" && answer.refusal.Code == call.last
+		return answer
 	}
 	if call.onAnswer != nil {
 		call.onAnswer(resp)

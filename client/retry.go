@@ -72,6 +72,9 @@ func (c *Client) judge(err error, try int) (again bool, pause time.Duration) {
 	pause = rand.N(bound + 1)
 	var answer *answerError
 	if errors.As(err, &answer) {
+		if answer.last {
+			return false, 0
+		}
 		switch answer.refusal.Code {
 		case publish.ErrLeaseHeld:
 			return false, 0 // waiting for a lease is the server's business
