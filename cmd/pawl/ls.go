@@ -16,7 +16,8 @@ func (a *app) lsCommand() *cobra.Command {
 		Use:   "ls [PREFIX]",
 		Short: "List the current versions of the keys that start with a prefix",
 		Long: "List the current versions of all keys that start with PREFIX, in byte order. With --delimiter / the keys behind the\n" +
-			"next slash show as one sub-prefix. --json prints one object a line: a pointer, or {\"prefix\": …}.",
+			"next slash show as one sub-prefix. --json prints one object a line (JSON Lines, no list around them): a pointer, or\n" +
+			"{\"prefix\": …}.",
 		Args: cobra.MaximumNArgs(1),
 		RunE: a.verb(func(ctx context.Context, args []string) error {
 			prefix := ""
