@@ -42,6 +42,7 @@ func (h *Handler) writeError(err error, c echo.Context) {
 	if kind.Status == http.StatusMethodNotAllowed {
 		if allow, ok := c.Get(echo.ContextKeyHeaderAllow).(string); ok {
 			header.Set(echo.HeaderAllow, allow)
+			refusal = &publish.Error{Code: refusal.Code, Detail: "this route has the methods " + allow}
 		}
 	}
 	if kind.Status == http.StatusLocked || kind.Status == http.StatusServiceUnavailable {

@@ -1,6 +1,7 @@
 package web_test
 
 import (
+	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -134,7 +135,9 @@ func TestUnknownRoutesAndMethods(t *testing.T) {
 		"/v1/keys/k/-/generations/1/files/f": "DELETE, GET, HEAD, PUT, OPTIONS",
 	} {
 		got := r.call("BREW", target, "")
-		got.wantProblem(publish.ErrMethodNotAllowed)
+		if detail := fmt.Sprint(got.wantProblem(publish.ErrMethodNotAllowed)["detail"]); detail != "this route has the methods "+got.header.Get("Allow") {
+			t.Errorf("%s: the detail is %q, Allow %q", target, detail, got.header.Get("Allow"))
+		}
 		options := r.call("OPTIONS", target, "").want(204)
 		for _, header := range []http.Header{got.header, options.header} {
 			if names := sortedNames(header.Get("Allow")); names != sortedNames(allow) {

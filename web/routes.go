@@ -173,9 +173,10 @@ func refuseMethod(c echo.Context, allowed []string) error {
 		allowed = append(allowed, http.MethodHead)
 	}
 	slices.Sort(allowed)
-	c.Response().Header().Set(echo.HeaderAllow, strings.Join(append(allowed, http.MethodOptions), ", "))
+	allow := strings.Join(append(allowed, http.MethodOptions), ", ")
+	c.Response().Header().Set(echo.HeaderAllow, allow)
 	if c.Request().Method == http.MethodOptions {
 		return c.NoContent(http.StatusNoContent)
 	}
-	return publish.ErrMethodNotAllowed
+	return &publish.Error{Code: publish.ErrMethodNotAllowed, Detail: "this route has the methods " + allow}
 }
