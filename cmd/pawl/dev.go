@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -111,18 +112,19 @@ func startPostgres(ctx context.Context, data string) (*devpg.Server, error) {
 	return postgres, nil
 }
 
-// greet says where everything is, with commands that work as they are printed: each start has a key of its own, whose first token is 1.
+// greet says where everything is, with commands that work as they are printed, in one shell: each start has a key of its own, whose first
+// token is 1. The lease_id is drawn there, and not here: it is a secret, and this text may end in a log.
 func (a *app) greet(address, data string) {
-	id := publish.NewLeaseID().Hex()
-	key := address + "/v1/keys/demo/hello-" + id[:6]
 	if a.json {
 		_ = a.printJSON(map[string]string{"url": address, "data": data}) //nolint:errcheck // checkedWriter remembers it.
 		return
 	}
+	key := address + "/v1/keys/demo/hello-" + strings.ToLower(rand.Text()[:6])
 	a.printf("Pawl serves %s/ (data in %s; Ctrl-C stops it)\n\n", address, data)
 	a.printf("Take a lease, upload and publish under its token, read the current version:\n\n")
-	a.printf("  curl -sS -X POST %s/-/lease -H 'Content-Type: application/json' -d '{\"holder\":\"me\",\"ttl\":\"1h\",\"lease_id\":\"%s\"}'\n", key, id)
-	a.printf("  curl -sS -X PUT '%s/-/generations/1/files/hello.txt?publish=true' -H 'Pawl-Lease: %s' --data-binary 'Hello from Pawl'\n", key, id)
+	a.printf("  LEASE=$(head -c16 /dev/urandom | od -An -vtx1 | tr -d ' \\n')\n")
+	a.printf("  curl -sS -X POST %s/-/lease -H 'Content-Type: application/json' -d '{\"holder\":\"me\",\"ttl\":\"1h\",\"lease_id\":\"'$LEASE'\"}'\n", key)
+	a.printf("  curl -sS -X PUT '%s/-/generations/1/files/hello.txt?publish=true' -H \"Pawl-Lease: $LEASE\" --data-binary 'Hello from Pawl'\n", key)
 	a.printf("  curl -sSL %s/-/current\n", key)
 }
 

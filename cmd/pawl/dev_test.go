@@ -47,9 +47,9 @@ func startDev(t *testing.T, data string) (*process, string) {
 	return p, "http://" + address
 }
 
-var curlLine = regexp.MustCompile(`(?m)^  (curl .*)$`)
+var commandLine = regexp.MustCompile(`(?m)^  (.*)$`)
 
-// The first minute: dev starts with nothing set up, its three commands work as printed, Ctrl-C ends it soon, and what was
+// The first minute: dev starts with nothing set up, its commands work as printed, Ctrl-C ends it soon, and what was
 // published is there after the next start.
 func TestDevFromNothing(t *testing.T) {
 	t.Parallel()
@@ -61,18 +61,20 @@ func TestDevFromNothing(t *testing.T) {
 	} else {
 		_ = resp.Body.Close()
 	}
-	lines := curlLine.FindAllStringSubmatch(dev.stdout.String(), -1)
-	if len(lines) != 3 {
-		t.Fatalf("greeting %q", dev.stdout.String())
+	greeting := dev.stdout.String()
+	lines := commandLine.FindAllStringSubmatch(greeting, -1)
+	if len(lines) != 4 {
+		t.Fatalf("greeting %q", greeting)
 	}
+	if secret := regexp.MustCompile(`[0-9a-f]{32}`).FindString(greeting); secret != "" {
+		t.Errorf("the greeting has the lease_id %s, by which whoever reads the log can publish", secret)
+	}
+	var script strings.Builder
 	for _, line := range lines {
-		out, err := exec.Command("sh", "-c", strings.Replace(line[1], "curl ", "curl --fail ", 1)).CombinedOutput()
-		if err != nil {
-			t.Fatalf("%s: %v\n%s", line[1], err, out)
-		}
-		if line[1] == lines[2][1] && string(out) != "Hello from Pawl" {
-			t.Fatalf("read %q", out)
-		}
+		script.WriteString(strings.Replace(line[1], "curl ", "curl --fail ", 1) + "\n")
+	}
+	if out, err := exec.Command("sh", "-ec", script.String()).Output(); err != nil || !strings.HasSuffix(string(out), "Hello from Pawl") {
+		t.Fatalf("%s: %v\n%s", script.String(), err, out)
 	}
 
 	// A second one on the same folder is told so.
