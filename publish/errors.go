@@ -179,6 +179,12 @@ func (e *Error) Error() string {
 	return b.String()
 }
 
+// Released reports whether a lease-lost is about the key's newest grant, named by its own lease_id: nobody has taken the lease, its
+// holder gave it back. Uploads and publishes name their Operation, and are refused for another's lease_id alone.
+func (e *Error) Released() bool {
+	return e.Code == ErrLeaseLost && e.Operation == "" && e.Token != 0 && e.Token == e.GrantedToken
+}
+
 // Unwrap joins the error to its sentinel and to its cause.
 func (e *Error) Unwrap() []error {
 	if e.Cause != nil {

@@ -22,6 +22,9 @@ func explain(e *Error) string {
 	case ErrUnknownToken:
 		return fmt.Sprintf("token %d was never granted for this key; the newest is %d", e.Token, e.GrantedToken)
 	case ErrLeaseLost:
+		if e.Released() {
+			return fmt.Sprintf("the lease of token %d was given back under its own lease_id, and nobody was granted the key since; acquire the key again", e.Token)
+		}
 		if e.Token == 0 || e.Token == e.GrantedToken {
 			return fmt.Sprintf("this lease_id isn't the running grant of the key, whose newest token is %d; acquire the key again", e.GrantedToken)
 		}

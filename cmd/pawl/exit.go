@@ -175,6 +175,9 @@ func refusalMessage(e *publish.Error) string {
 		}
 		return fmt.Sprintf("fenced: token %d is stale: token %d%s was %s%s", e.Token, newer, holder(e), verb, end)
 	case publish.ErrLeaseLost:
+		if e.Released() {
+			return fmt.Sprintf("fenced: the lease of token %d was given back under its own lease_id, not taken by another; acquire the key again", e.Token)
+		}
 		if e.GrantedToken > e.Token && e.Token > 0 {
 			return fmt.Sprintf("fenced: the lease of token %d is lost: token %d%s was granted%s", e.Token, e.GrantedToken, holder(e), end)
 		}

@@ -80,6 +80,12 @@ func TestMessagesOfTheFence(t *testing.T) {
 		"fenced: token 17 is stale: it was granted in a history that the database has lost; this output must not be retried": {
 			Code: publish.ErrStaleToken, Token: 17, GrantedToken: 12,
 		},
+		"fenced: the lease of token 17 was given back under its own lease_id, not taken by another; acquire the key again": {
+			Code: publish.ErrLeaseLost, Token: 17, GrantedToken: 17, Holder: "render-a",
+		},
+		"fenced: the lease is lost: the newest token is 17; this output must not be retried": {
+			Code: publish.ErrLeaseLost, Token: 17, GrantedToken: 17, Operation: publish.OperationPublish,
+		},
 		"fenced: the lease of token 17 is lost: token 18 (holder render-b) was granted; this output must not be retried": {
 			Code: publish.ErrLeaseLost, Token: 17, GrantedToken: 18, Holder: "render-b",
 		},
