@@ -233,7 +233,18 @@ func (w worker) publish(ctx context.Context, scratch string, flags runFlags) err
 	if outputs.files, err = w.app.nameOutputs(outputs.files); err != nil {
 		return err
 	}
-	if err := w.upload(ctx, outputs.files); err != nil {
+	err = w.upload(ctx, outputs.files)
+	if errors.Is(err, publish.ErrGenerationSealed) {
+		// The command may have done it all by itself. Then the publish below is a replay, if it asks for the same.
+		same, lookErr := w.publishedAlready(ctx, outputs.files)
+		if lookErr != nil {
+			return errors.Join(err, lookErr)
+		}
+		if same {
+			err = nil
+		}
+	}
+	if err != nil {
 		if w.isLost() && exitCode(err) != exitFenced {
 			return w.fenced(ctx)
 		}
