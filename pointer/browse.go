@@ -45,8 +45,8 @@ SELECT jsonb_build_object('key', k.name,
 	'generations', coalesce((SELECT jsonb_agg(pawl.generation_json(k, g) ORDER BY (g).token DESC)
 		FROM (SELECT * FROM pawl.generations WHERE key_id = k.id AND ($2 = 0 OR token < $2)
 			ORDER BY token DESC LIMIT $3) g), '[]'),
-	'lost', CASE WHEN $2 = 0 THEN (SELECT jsonb_agg(pawl.rejection_json(r, NULL) ORDER BY (r).token DESC)
-		FROM (SELECT * FROM pawl.rejections WHERE key_id = k.id AND lost ORDER BY token DESC LIMIT 100) r) END)
+	'lost', CASE WHEN $2 = 0 THEN (SELECT jsonb_agg(pawl.rejection_json(r, NULL) ORDER BY (r).last_at DESC)
+		FROM (SELECT * FROM pawl.rejections WHERE key_id = k.id AND lost ORDER BY last_at DESC LIMIT 100) r) END)
 FROM pawl.keys k
 WHERE k.name = $1`
 

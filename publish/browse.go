@@ -95,7 +95,8 @@ type Rejection struct {
 type HistoryPage struct {
 	Key         Key          `json:"key"`
 	Generations []Generation `json:"generations"`
-	// Lost holds rejections of tokens of which nothing is known, from a lost history. They show on the first page.
+	// Lost holds rejections of tokens of which nothing is known, from a lost history: the newest 100, which are all that are kept, since such tokens
+	// can be made up. They show on the first page.
 	Lost []Rejection `json:"lost,omitempty"`
 	// Next is the Before of the next page, 0 on the last one.
 	Next Token `json:"next,omitempty"`

@@ -10,6 +10,7 @@ func epochTests() []pointerTest {
 		{name: "twice", run: testRestoredTwice, alone: true},
 		{name: "lost", run: testLostTokens, alone: true},
 		{name: "lost-late", run: testLostTokensLate, alone: true},
+		{name: "lost-bounded", run: testLostBounded, alone: true},
 		{name: "case-51", run: testCase51},
 	}
 }
@@ -100,6 +101,36 @@ func testLostTokensLate(s *suite) {
 	_, err := s.Store.Publish(s.Context(), final(unknown))
 	s.refused(err, publish.Error{Code: publish.ErrUnknownToken})
 	s.current(a.Key, publish.Version{Token: b.Token, Revision: 1})
+}
+
+// testLostBounded: whoever makes up tokens of a lost history leaves no more than the newest 100 records, also with small ones.
+func testLostBounded(s *suite) {
+	const n = 103
+	a := s.grants(s.key("k"), 2)[2]
+	s.RaiseEpoch(s.T)
+	forged := func(i int) error {
+		grant := publish.Grant{Key: a.Key, Token: a.Token + n - publish.Token(i), LeaseID: publish.NewLeaseID()}
+		return s.changes(grant, "f")["delete"]()
+	}
+	var want []publish.Token
+	for i := range n {
+		s.refused(forged(i), publish.Error{Code: publish.ErrStaleToken, Repeat: 1})
+		if want = append([]publish.Token{a.Token + n - publish.Token(i)}, want...); len(want) > 100 {
+			want = want[:100]
+		}
+	}
+	s.refused(forged(n-1), publish.Error{Code: publish.ErrStaleToken, Repeat: 2})
+	s.refused(forged(0), publish.Error{Code: publish.ErrStaleToken, Repeat: 1}) // Its record was dropped.
+	want = append([]publish.Token{a.Token + n}, want[:99]...)
+	history, err := s.Store.History(s.Context(), a.Key, 0, 1)
+	if err != nil {
+		s.Fatal(err)
+	}
+	var got []publish.Token
+	for _, rejection := range history.Lost {
+		got = append(got, rejection.Token)
+	}
+	s.same("lost tokens", got, want)
 }
 
 // testCase51: the last token is granted, and then no other.
