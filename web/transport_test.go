@@ -278,6 +278,9 @@ func TestEarlyRefusalsReachTheClient(t *testing.T) {
 // TestSlowBodies is the first part of case 29: what stands still is dropped, what is merely slow is not.
 func TestSlowBodies(t *testing.T) {
 	t.Parallel()
+	if web.DefaultBodyIdleTimeout > time.Minute/2 {
+		t.Errorf("one byte a minute is to be dropped for sure, and the default is %s", web.DefaultBodyIdleTimeout)
+	}
 	const idle = 300 * time.Millisecond
 	r := newRig(t, web.Options{BodyIdleTimeout: idle})
 	w := r.grant("k")

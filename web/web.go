@@ -22,7 +22,7 @@ import (
 
 // Defaults of Options.
 const (
-	DefaultBodyIdleTimeout = 60 * time.Second
+	DefaultBodyIdleTimeout = 30 * time.Second
 	DefaultReadyTimeout    = 2 * time.Second
 )
 
