@@ -108,3 +108,20 @@ func TestParseHosts(t *testing.T) {
 		}
 	}
 }
+
+// What isn't read as a request at all is answered by net/http, in plain text: README says so.
+func TestRefusedBeforeTheRequest(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, web.Options{})
+	for request, want := range map[string]int{
+		"NONSENSE\r\n\r\n":            http.StatusBadRequest,
+		"GET / HTTP/1.1\r\n\r\n":      http.StatusBadRequest, // without Host
+		"GET / HTTP/1.1\r\nA\r\n\r\n": http.StatusBadRequest,
+		"GET / HTTP/1.1\r\nHost: a\r\nX: " + strings.Repeat("x", 80<<10) + "\r\n\r\n": http.StatusRequestHeaderFieldsTooLarge,
+	} {
+		got := r.raw(request).want(want)
+		if kind := got.header.Get("Content-Type"); !strings.HasPrefix(kind, "text/plain") {
+			t.Errorf("%.40q: %v", request, got.header)
+		}
+	}
+}
