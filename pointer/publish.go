@@ -6,9 +6,9 @@ import (
 	"github.com/pawlhq/pawl/publish"
 )
 
-const publishSQL = `SELECT pawl.publish($1, $2, $3, $4, nullif($5, ''), $6, $7::jsonb, $8, $9, $10, $11, $12, $13::text[], $14)`
+const publishSQL = `SELECT pawl.publish($1, $2, $3, $4, nullif($5, ''), $6, $7::jsonb, $8, $9, $10, $11, $12, $13::text[], $14, nullif($15::bigint, 0), $16)`
 
-// Publish flips the pointer; see migration 00005.
+// Publish flips the pointer; see migrations 00005 and 00008.
 func (s *Store) Publish(ctx context.Context, req publish.PublishRequest) (publish.Receipt, error) {
 	metadata, err := jsonObject(req.Metadata)
 	if err != nil {
@@ -25,7 +25,7 @@ func (s *Store) Publish(ctx context.Context, req publish.PublishRequest) (publis
 	}
 	answer, err := s.change(ctx, publishSQL, string(req.Grant.Key), int64(req.Grant.Token), secret(req.Grant.LeaseID),
 		req.Final, string(req.Primary), req.SourceRevision, metadata, digestOrNull(req.ManifestDigest), req.Release,
-		matchToken, matchRevision, req.IfNoneMatch, expected, req.AllowEmpty)
+		matchToken, matchRevision, req.IfNoneMatch, expected, req.AllowEmpty, int64(req.ReuseFrom), req.ReuseStale)
 	if err != nil {
 		return publish.Receipt{}, err
 	}

@@ -27,11 +27,13 @@ func (s *Store) Pointer(ctx context.Context, key publish.Key) (publish.Pointer, 
 
 // foundFile is a row of pawl.files with what its generation says.
 type foundFile struct {
-	File      *publish.File `json:"file"`
-	Token     publish.Token `json:"token"`
-	UploadID  string        `json:"upload_id"`
-	State     publish.State `json:"state"`
-	Published bool          `json:"published"`
+	File     *publish.File `json:"file"`
+	Token    publish.Token `json:"token"`
+	UploadID string        `json:"upload_id"`
+	// ObjectToken is the token under which the bytes were uploaded: another one for a file that was carried over.
+	ObjectToken publish.Token `json:"object_token"`
+	State       publish.State `json:"state"`
+	Published   bool          `json:"published"`
 	// Paths are those of a set without a primary file.
 	Paths []publish.Path `json:"paths"`
 }
@@ -48,7 +50,7 @@ func (f foundFile) stored(key publish.Key, path publish.Path) (publish.StoredFil
 	case f.File == nil:
 		return publish.StoredFile{}, &publish.Error{Code: publish.ErrNotFound, Key: key, Token: f.Token, Path: path}
 	}
-	upload := publish.Upload{Grant: publish.Grant{Key: key, Token: f.Token}, Path: f.File.Path}
+	upload := publish.Upload{Grant: publish.Grant{Key: key, Token: f.ObjectToken}, Path: f.File.Path}
 	if n, err := hex.Decode(upload.ID[:], []byte(f.UploadID)); err != nil || n != len(upload.ID) {
 		return publish.StoredFile{}, fmt.Errorf("reading the id of the upload of %s: %q", f.File.Path, f.UploadID)
 	}
@@ -60,7 +62,7 @@ func (f foundFile) stored(key publish.Key, path publish.Path) (publish.StoredFil
 
 const currentFileSQL = `
 SELECT jsonb_build_object('file', pawl.file_json(f), 'token', g.token, 'upload_id', encode(f.upload_id, 'hex'),
-	'state', g.state, 'published', true,
+	'object_token', coalesce(f.object_token, g.token), 'state', g.state, 'published', true,
 	'paths', CASE WHEN f.path IS NULL AND $2 = '' THEN (
 		SELECT jsonb_agg(path ORDER BY path) FROM (SELECT path FROM pawl.files_of(g) ORDER BY path LIMIT 1000) set_paths) END)
 FROM pawl.keys k
@@ -89,7 +91,7 @@ func (s *Store) CurrentFile(ctx context.Context, key publish.Key, path publish.P
 
 const fileSQL = `
 SELECT jsonb_build_object('file', pawl.file_json(f), 'token', g.token, 'upload_id', encode(f.upload_id, 'hex'),
-	'state', g.state, 'published', f.from_revision <= g.revision)
+	'object_token', coalesce(f.object_token, g.token), 'state', g.state, 'published', f.from_revision <= g.revision)
 FROM pawl.keys k
 JOIN pawl.generations g ON g.key_id = k.id AND g.token = $2
 LEFT JOIN LATERAL (

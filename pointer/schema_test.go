@@ -29,7 +29,7 @@ func TestSchemaRefusesBadRows(t *testing.T) {
 		`SELECT pawl.acquire('k', sha256('A'), 'A', 60000, '{}')`,
 		`SELECT pawl.begin_upload('k', 1, sha256('A'), 'f', decode(md5('1'), 'hex'), NULL, false)`,
 		`SELECT pawl.complete_upload('k', 1, sha256('A'), 'f', 1, 3, sha256('abc'), 'text/plain')`,
-		`SELECT pawl.publish('k', 1, sha256('A'), true, NULL, NULL, '{}', NULL, true, NULL, NULL, false, NULL, false)`,
+		`SELECT pawl.publish('k', 1, sha256('A'), true, NULL, NULL, '{}', NULL, true, NULL, NULL, false, NULL, false, NULL, false)`,
 		`SELECT pawl.acquire('k', sha256('B'), 'B', 60000, '{}')`,
 	} {
 		if err := exec(sql); err != nil {
@@ -67,6 +67,9 @@ func TestSchemaRefusesBadRows(t *testing.T) {
 		{"files_revisions", `UPDATE pawl.files SET until_revision = 0`},
 		{"files_counting", `INSERT INTO pawl.files (key_id, token, path, upload_id, state, size, sha256, content_type, from_revision)
 			SELECT key_id, token, path, upload_id, state, size, sha256, content_type, from_revision FROM pawl.files`},
+		{"files_object_token", `UPDATE pawl.files SET object_token = token`},
+		{"receipts_reuse_from", `UPDATE pawl.receipts SET reuse_from = token`},
+		{"receipts_reused", `UPDATE pawl.receipts SET reused_files = files + 1`},
 		{"path_segments", `UPDATE pawl.files SET path = '../../evil'`},
 		{"receipts_pkey", `INSERT INTO pawl.receipts SELECT * FROM pawl.receipts`},
 		{"epoch_range", `INSERT INTO pawl.epochs (epoch, lineage, reason) VALUES (9007199, '', '')`},

@@ -73,7 +73,7 @@ var kinds = []Kind{
 	{ErrOlderSource, http.StatusConflict, "Older source", false, "The current version was made from a newer source_revision than this one."},
 	{ErrLeaseLost, http.StatusGone, "Lease lost", false, "The lease_id is not the grant of this token: it was released, superseded, or never this key's. Acquire the key again."},
 	{ErrGenerationCollected, http.StatusGone, "Generation collected", false, "The generation was given up by the retention policy; its files are deleted or about to be."},
-	{ErrPreconditionFailed, http.StatusPreconditionFailed, "Precondition failed", false, "The current version is not the one that If-Match or If-None-Match asked for."},
+	{ErrPreconditionFailed, http.StatusPreconditionFailed, "Precondition failed", false, "The current version is not the one that If-Match or If-None-Match asked for, or not the generation that reuse_from names. For reuse_from: look at what is current now, and reuse that, or say reuse_stale."},
 	{ErrTooLarge, http.StatusRequestEntityTooLarge, "Too large", false, "The body is larger than the limit that the member limit gives, in bytes."},
 	{ErrRangeNotSatisfiable, http.StatusRequestedRangeNotSatisfiable, "Range not satisfiable", false, "The Range lies outside the file; Content-Range gives its size."},
 	{ErrUnknownToken, http.StatusUnprocessableEntity, "Unknown token", false, "This token was never granted for this key."},
@@ -140,6 +140,8 @@ type Error struct {
 	Worker string `json:"-"`
 	// Next names what a worker may do instead, e.g. "acquire".
 	Next string `json:"next,omitempty"`
+	// ReuseFrom is the generation that a publish wanted to carry files over from, when it is that one which the refusal is about.
+	ReuseFrom Token `json:"reuse_from,omitempty"`
 
 	Current *Version `json:"current,omitempty"`
 	// Missing, Empty, Failed and Pending list paths that keep a generation from its final publish. Missing are those that

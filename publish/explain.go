@@ -8,6 +8,9 @@ import (
 // explain gives the sentence for people that a refusal's facts amount to. Stores return facts; the sentence is made
 // here, once, so that every store says the same.
 func explain(e *Error) string {
+	if e.ReuseFrom != 0 {
+		return explainReuse(e)
+	}
 	switch e.Code {
 	case ErrNotFound:
 		switch {
@@ -76,6 +79,19 @@ func explainIncomplete(e *Error) string {
 		return "the generation has no complete file; upload one first"
 	}
 	return strings.Join(why, "; ")
+}
+
+// explainReuse is about the generation that a publish wanted to carry files over from.
+func explainReuse(e *Error) string {
+	switch e.Code {
+	case ErrNotFound:
+		return fmt.Sprintf("reuse_from: generation %d of this key doesn't exist, or nothing was published in it; name a published one", e.ReuseFrom)
+	case ErrGenerationCollected:
+		return fmt.Sprintf("reuse_from: generation %d was given up by the retention policy; reuse another one", e.ReuseFrom)
+	default:
+		return fmt.Sprintf("reuse_from names generation %d, but the current version is %s; reuse that one, or say reuse_stale to carry older files over nevertheless",
+			e.ReuseFrom, current(e))
+	}
 }
 
 func current(e *Error) string {

@@ -10,9 +10,6 @@ import (
 	"unicode/utf8"
 )
 
-// MaxMetadataBytes is how much metadata a publish may carry, keys and values together.
-const MaxMetadataBytes = 8 << 10
-
 // PublishRequest asks to make a generation's files the current version of its key.
 type PublishRequest struct {
 	Grant Grant
@@ -24,7 +21,8 @@ type PublishRequest struct {
 	// SourceRevision orders the inputs that outputs were made from: a publish with a lower one than the current
 	// version's is refused as older-source, even under a newer token. nil means none.
 	SourceRevision *int64
-	// Metadata is kept with the receipt and shown, at most MaxMetadataBytes.
+	// Metadata is kept with the receipt and shown, at most MaxMetadataBytes. Names are one line and not empty, values any UTF-8
+	// without NUL.
 	Metadata map[string]string
 	// ManifestDigest says what the caller believes it publishes; zero means it doesn't say.
 	ManifestDigest Digest
@@ -33,6 +31,11 @@ type PublishRequest struct {
 	Expect []string
 	// AllowEmpty lets expected files have no bytes. Files that nobody expects by name may be empty anyway.
 	AllowEmpty bool
+	// ReuseFrom carries files of an earlier generation of the key over by reference, 0 for none: every file of its last
+	// published revision whose path this generation has neither uploaded, nor tried to, nor deleted. No bytes are copied. It
+	// must be the version that this generation replaces, unless ReuseStale allows any published one.
+	ReuseFrom  Token
+	ReuseStale bool
 	// Release gives the lease back in the same transaction.
 	Release bool
 	// IfMatch makes the publish a compare-and-set on the current version, IfNoneMatch create-only.
@@ -64,6 +67,11 @@ type Receipt struct {
 	Previous *Version `json:"previous"`
 	// LeaseExpired reports that the lease had run out when the publish was accepted.
 	LeaseExpired bool `json:"lease_expired"`
+	// ReuseFrom is the generation whose files the request asked to carry over, 0 if none. ReusedFiles and ReusedBytes are
+	// how much of the set lies in objects of earlier generations, also if an earlier publish of the generation carried it over.
+	ReuseFrom   Token `json:"reuse_from,omitempty"`
+	ReusedFiles int64 `json:"reused_files,omitempty"`
+	ReusedBytes int64 `json:"reused_bytes,omitempty"`
 	// SupersededBy is the newest token of the key when that is greater than the receipt's, else 0.
 	SupersededBy Token `json:"superseded_by,omitempty"`
 	// URL is the permanent address of the primary file, set by the server.
@@ -78,13 +86,19 @@ type PublishStore interface {
 	// Publish checks, in one transaction that has locked the key and then the generation: that the grant exists and is the
 	// caller's (not-found, unknown-token, lease-lost); whether the request repeats the generation's latest
 	// publish (then it returns that receipt, Replayed); the fence (stale-token, recorded as a rejection);
-	// generation-collected and generation-sealed; older-source and the preconditions (precondition-failed); that every path is complete
-	// and what is expected is there (generation-incomplete, with all of its lists, each sorted) and the manifest is the
+	// generation-collected and generation-sealed; older-source and the preconditions (precondition-failed), that of ReuseFrom
+	// among them; that every path is complete and what is expected is there (generation-incomplete, with all of its lists, each sorted) and the manifest is the
 	// promised one (digest-mismatch). Then it flips the pointer with the comparison of tokens in the same statement, and
 	// writes the receipt.
 	//
 	// Expect and AllowEmpty are checks, as ManifestDigest is: a receipt doesn't keep them. A repeat is a replay if what was
 	// published passes its checks, which it does when the request is the same.
+	//
+	// ReuseFrom is part of what makes a repeat equal; ReuseStale is not. Completeness, the primary file and the manifest are those of the whole
+	// set. A generation that was never granted or has published nothing is not-found; one that was given up is
+	// generation-collected; one that isn't what this generation replaces is precondition-failed, all three with ReuseFrom. Files that were
+	// carried over stay in the set of an open generation until they are uploaded or deleted; naming the same generation again changes
+	// nothing then. A file that is carried over again references its first object.
 	//
 	// An error of kind outcome-unknown means that the commit's answer was lost; repeating the request tells.
 	Publish(ctx context.Context, req PublishRequest) (Receipt, error)
@@ -104,21 +118,19 @@ func (s *Service) Publish(ctx context.Context, req PublishRequest) (Receipt, err
 }
 
 func (r PublishRequest) validate() error {
-	total := 0
-	for name, value := range r.Metadata {
-		total += len(name) + len(value)
-		if name == "" || textFault(name) != "" || !utf8.ValidString(value) || strings.ContainsRune(value, 0) {
-			return invalid("/metadata", "names are printable and not empty, values are UTF-8 without NUL")
-		}
+	if err := validateMetadata(r.Metadata); err != nil {
+		return err
 	}
 	if err := EachExpected(r.Expect, func(int, Path) error { return nil }); err != nil {
 		return err
 	}
 	switch {
-	case total > MaxMetadataBytes:
-		return invalid("/metadata", "is larger than %d bytes; shorten it", MaxMetadataBytes)
 	case r.SourceRevision != nil && (*r.SourceRevision < 0 || *r.SourceRevision > int64(MaxToken)):
 		return invalid("/source_revision", "must be an integer from 0 to %d", MaxToken)
+	case r.ReuseFrom != 0 && r.ReuseFrom >= r.Grant.Token:
+		return invalid("/reuse_from", "must be an earlier token than the generation's own, %d", r.Grant.Token)
+	case r.ReuseFrom == 0 && r.ReuseStale:
+		return invalid("/reuse_stale", "is of no use without reuse_from; name the generation to reuse, or leave it out")
 	case r.IfMatch != nil && r.IfNoneMatch:
 		return invalid("If-Match", "can't stand together with If-None-Match; send one of them")
 	}

@@ -108,7 +108,8 @@ type UploadStore interface {
 	// FailUpload marks a pending upload as failed, with why for people. It changes no other state of an upload.
 	FailUpload(ctx context.Context, upload Upload, why string) error
 	// DeleteFile drops the path from the open generation: files, pending and failed uploads. A file that the last published
-	// revision names stays readable until the next one is published. not-found when the path never had an upload.
+	// revision names stays readable until the next one is published. A path that has no upload here but a file in an earlier
+	// generation of the key is kept from being carried over by ReuseFrom. not-found when it has neither.
 	DeleteFile(ctx context.Context, grant Grant, path Path) error
 }
 

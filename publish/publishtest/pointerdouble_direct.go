@@ -35,8 +35,8 @@ func (p *Pointers) BeginDirect(ctx context.Context, req publish.BeginDirectReque
 		default:
 			p.uploads++
 			row := &uploadRow{
-				Upload: publish.Upload{Grant: req.Grant, Path: path, ID: req.ID, Number: p.uploads},
-				state:  uploadPending, direct: &directRow{promise: req.Promise, partSize: req.PartSize},
+				Upload:     publish.Upload{Grant: req.Grant, Path: path, ID: req.ID, Number: p.uploads},
+				generation: g.token, state: uploadPending, direct: &directRow{promise: req.Promise, partSize: req.PartSize},
 			}
 			g.uploads = append(g.uploads, row)
 			start.DirectUpload = row.directUpload(req.Grant)

@@ -34,10 +34,16 @@ func (p *Pointers) Publish(ctx context.Context, req publish.PublishRequest) (pub
 		if err := k.checkOrder(req); err != nil {
 			return publish.Receipt{}, err
 		}
-		files, primary, err := g.manifest(k.key, req)
+		carried, err := k.carried(g, req)
 		if err != nil {
 			return publish.Receipt{}, err
 		}
+		set := g.withCarried(carried)
+		files, primary, err := g.manifest(k.key, req, set)
+		if err != nil {
+			return publish.Receipt{}, err
+		}
+		p.carry(g, carried)
 		return k.flip(now, g, req, files, primary), nil
 	})
 }
@@ -49,14 +55,14 @@ func (g *generation) repeats(req publish.PublishRequest) bool {
 	}
 	last := g.receipts[len(g.receipts)-1]
 	if last.Final != req.Final || last.asked != req.Primary || !equal(last.SourceRevision, req.SourceRevision) ||
-		!maps.Equal(last.Metadata, req.Metadata) {
+		!maps.Equal(last.Metadata, req.Metadata) || last.ReuseFrom != req.ReuseFrom {
 		return false
 	}
 	if !req.ManifestDigest.IsZero() && req.ManifestDigest != last.ManifestDigest {
 		return false
 	}
 	if g.state == publish.StateSealed {
-		missing, empty := g.unmet(req)
+		missing, empty := unmet(req, filesOf(g.counting()))
 		return missing == nil && empty == nil
 	}
 	return g.sealed != nil || publish.ManifestDigest(filesOf(g.counting())) == last.ManifestDigest
@@ -81,17 +87,16 @@ func (k *keyRow) checkOrder(req publish.PublishRequest) error {
 	return nil
 }
 
-// manifest is what the request would publish, with its primary file, or why it can't.
-func (g *generation) manifest(key publish.Key, req publish.PublishRequest) ([]publish.File, *publish.File, error) {
+// manifest is what the request would publish of a set, with its primary file, or why it can't.
+func (g *generation) manifest(key publish.Key, req publish.PublishRequest, files []publish.File) ([]publish.File, *publish.File, error) {
 	incomplete := &publish.Error{Code: publish.ErrGenerationIncomplete, Key: key, Token: g.token}
 	if req.Final {
 		incomplete.Failed, incomplete.Pending = g.incomplete()
-		incomplete.Missing, incomplete.Empty = g.unmet(req)
+		incomplete.Missing, incomplete.Empty = unmet(req, files)
 		if len(incomplete.Failed)+len(incomplete.Pending)+len(incomplete.Missing)+len(incomplete.Empty) > 0 {
 			return nil, nil, incomplete
 		}
 	}
-	files := filesOf(g.counting())
 	if len(files) == 0 {
 		return nil, nil, incomplete
 	}
@@ -133,9 +138,9 @@ func (g *generation) incomplete() (failed, pending []publish.Path) {
 }
 
 // unmet lists the expected paths that have no complete file, and those whose file is empty, each once and sorted.
-func (g *generation) unmet(req publish.PublishRequest) (missing, empty []publish.Path) {
+func unmet(req publish.PublishRequest, files []publish.File) (missing, empty []publish.Path) {
 	sizes := map[publish.Path]int64{}
-	for _, file := range filesOf(g.counting()) {
+	for _, file := range files {
 		sizes[file.Path] = file.Size
 	}
 	paths, _ := publish.ExpandExpect(req.Expect) // Publish has refused what is malformed.
@@ -157,7 +162,13 @@ func (k *keyRow) flip(now time.Time, g *generation, req publish.PublishRequest, 
 		Key: k.key, Token: g.token, Revision: g.revision + 1, ManifestDigest: publish.ManifestDigest(files),
 		Final: req.Final, Files: int64(len(files)), PublishedAt: at(now), Publisher: g.holder,
 		SourceRevision: clone(req.SourceRevision), Metadata: cloneText(req.Metadata), Previous: k.version(),
-		LeaseExpired: g != k.newest() || !g.running(now),
+		LeaseExpired: g != k.newest() || !g.running(now), ReuseFrom: req.ReuseFrom,
+	}
+	for _, row := range g.counting() {
+		if row.carried() {
+			receipt.ReusedFiles++
+			receipt.ReusedBytes += row.result.Size
+		}
 	}
 	for _, file := range files {
 		receipt.Bytes += file.Size

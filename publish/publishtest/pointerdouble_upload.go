@@ -24,12 +24,15 @@ const (
 // when it was replaced or deleted after that had been published.
 type uploadRow struct {
 	publish.Upload
-	state  uploadState
-	why    string
-	result publish.UploadResult
-	from   int64
-	until  int64 // 0: counts still
-	direct *directRow
+	// generation is the token of the generation that the row belongs to: another one than the upload's for a file that was
+	// carried over.
+	generation publish.Token
+	state      uploadState
+	why        string
+	result     publish.UploadResult
+	from       int64
+	until      int64 // 0: counts still
+	direct     *directRow
 }
 
 func (u *uploadRow) counts() bool { return u.state == uploadComplete && u.until == 0 }
@@ -66,7 +69,7 @@ func (p *Pointers) BeginUpload(ctx context.Context, req publish.BeginUploadReque
 		}
 		p.uploads++
 		start.Upload = publish.Upload{Grant: req.Grant, Path: req.Path, ID: req.ID, Number: p.uploads}
-		g.uploads = append(g.uploads, &uploadRow{Upload: start.Upload, state: uploadPending})
+		g.uploads = append(g.uploads, &uploadRow{Upload: start.Upload, generation: g.token, state: uploadPending})
 		return start, nil
 	})
 }
@@ -161,7 +164,7 @@ func (p *Pointers) DeleteFile(ctx context.Context, grant publish.Grant, path pub
 				g.end(row)
 			}
 		}
-		if !known {
+		if !known && !p.keepOut(k, g, path) {
 			return struct{}{}, &publish.Error{
 				Code: publish.ErrNotFound, Key: k.key, Path: path, Token: g.token,
 			}

@@ -41,6 +41,7 @@ func TestPointerStore(t *testing.T, open func(t *testing.T) PointerHarness) {
 		{"publish", publishTests()},
 		{"expect", expectTests()},
 		{"replay", replayTests()},
+		{"reuse", reuseTests()},
 		{"read", readTests()},
 		{"list", listTests()},
 		{"history", historyTests()},

@@ -150,7 +150,7 @@ func (p *property) checkHistory() {
 func (p *property) sameReceipt(got, want publish.Receipt) {
 	p.Helper()
 	describe := func(r publish.Receipt) string {
-		return fmt.Sprint(r.Key, r.Version(), r.ManifestDigest, r.Final, r.Files, r.Bytes, r.PublishedAt.UTC(), r.Publisher, r.Previous, r.LeaseExpired)
+		return fmt.Sprint(r.Key, r.Version(), r.ManifestDigest, r.Final, r.Files, r.Bytes, r.PublishedAt.UTC(), r.Publisher, r.Previous, r.LeaseExpired, r.ReuseFrom, r.ReusedFiles, r.ReusedBytes)
 	}
 	p.equal("receipt", describe(got), describe(want))
 }

@@ -2,6 +2,7 @@ package publishtest
 
 import (
 	"maps"
+	"slices"
 
 	"github.com/pawlhq/pawl/publish"
 )
@@ -36,6 +37,8 @@ type pathModel struct {
 	open    int
 	there   bool
 	content string
+	// touched paths are not carried over from another generation.
+	touched bool
 }
 
 func newKeyModel(key publish.Key) *keyModel { return &keyModel{key: key} }
@@ -81,8 +84,45 @@ func (k *keyModel) refusal(g *grantModel) publish.Code {
 	return ""
 }
 
+// reuse gives what a publish carries over, or what it is refused with.
+func (k *keyModel) reuse(g *grantModel, req publish.PublishRequest) (map[publish.Path]string, publish.Code) {
+	if req.ReuseFrom == 0 || slices.ContainsFunc(g.receipts, func(r publish.Receipt) bool { return r.ReuseFrom == req.ReuseFrom }) {
+		return nil, ""
+	}
+	base := k.current
+	if base != nil && base.Token == g.Token {
+		base = g.receipts[0].Previous
+	}
+	from := k.find(req.ReuseFrom)
+	switch {
+	case len(from.receipts) == 0:
+		return nil, publish.ErrNotFound
+	case !req.ReuseStale && (base == nil || base.Token != req.ReuseFrom):
+		return nil, publish.ErrPreconditionFailed
+	}
+	carried := map[publish.Path]string{}
+	for path, content := range from.published {
+		if !g.path(path).touched {
+			carried[path] = content
+		}
+	}
+	return carried, ""
+}
+
+// publishedBefore reports whether an earlier generation has a file at a path.
+func (k *keyModel) publishedBefore(g *grantModel, path publish.Path) bool {
+	return slices.ContainsFunc(k.grants[:g.Token-1], func(earlier *grantModel) bool {
+		_, there := earlier.published[path]
+		return there
+	})
+}
+
 // flip takes an accepted publish over.
-func (k *keyModel) flip(g *grantModel, receipt publish.Receipt) {
+func (k *keyModel) flip(g *grantModel, receipt publish.Receipt, carried map[publish.Path]string) {
+	for path, content := range carried {
+		carriedPath := g.path(path)
+		carriedPath.there, carriedPath.content, carriedPath.touched = true, content, true
+	}
 	k.fence, k.current = g.Token, new(receipt.Version())
 	g.published, g.sealed = g.counting(), receipt.Final
 	g.receipts = append(g.receipts, receipt)
@@ -94,7 +134,7 @@ func (g *grantModel) repeats(req publish.PublishRequest) *publish.Receipt {
 		return nil
 	}
 	last := &g.receipts[len(g.receipts)-1]
-	if last.Final != req.Final || !req.ManifestDigest.IsZero() && req.ManifestDigest != last.ManifestDigest {
+	if last.ReuseFrom != req.ReuseFrom || last.Final != req.Final || !req.ManifestDigest.IsZero() && req.ManifestDigest != last.ManifestDigest {
 		return nil
 	}
 	return last
@@ -130,7 +170,7 @@ func (g *grantModel) blocked() bool {
 
 func (p *pathModel) start() int {
 	p.started++
-	p.open = p.started
+	p.open, p.touched = p.started, true
 	return p.started
 }
 
@@ -144,7 +184,7 @@ func (p *pathModel) complete(number int, content string) bool {
 }
 
 // remove settles all that has started.
-func (p *pathModel) remove() { p.floor, p.there = p.started, false }
+func (p *pathModel) remove() { p.floor, p.there, p.touched = p.started, false, true }
 
 // settledWith reports whether the path has this content and nothing newer is on its way.
 func (p *pathModel) settledWith(content string) bool {

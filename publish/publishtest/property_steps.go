@@ -2,6 +2,7 @@ package publishtest
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -143,7 +144,7 @@ func (p *property) deleteFile() {
 		p.want("delete", err, refusal)
 		return
 	}
-	if g.path(name).started == 0 {
+	if !g.path(name).touched && !p.model.publishedBefore(g, name) {
 		p.want("delete", err, publish.ErrNotFound)
 		return
 	}
@@ -153,11 +154,15 @@ func (p *property) deleteFile() {
 
 func (p *property) publish(final bool) {
 	g := p.anyGrant()
-	counting := g.counting()
-	req := publish.PublishRequest{
-		Grant: g.Grant, Final: final, Release: rapid.IntRange(0, 3).Draw(p.T, "release") == 3,
-		ManifestDigest: rapid.SampledFrom([]publish.Digest{{}, manifestOf(counting), {1}}).Draw(p.T, "digest"),
+	req := publish.PublishRequest{Grant: g.Grant, Final: final, Release: rapid.IntRange(0, 3).Draw(p.T, "release") == 3}
+	if g.Token > 1 && rapid.Bool().Draw(p.T, "reuse") {
+		req.ReuseFrom = publish.Token(rapid.IntRange(1, int(g.Token)-1).Draw(p.T, "reuse from"))
+		req.ReuseStale = rapid.Bool().Draw(p.T, "stale")
 	}
+	carried, refusedReuse := p.model.reuse(g, req)
+	counting := g.counting()
+	maps.Copy(counting, carried)
+	req.ManifestDigest = rapid.SampledFrom([]publish.Digest{{}, manifestOf(counting), {1}}).Draw(p.T, "digest")
 	receipt, err := p.replica().Publish(p.Context(), req)
 	if last := g.repeats(req); last != nil {
 		p.want("repeated publish", err, "")
@@ -168,6 +173,9 @@ func (p *property) publish(final bool) {
 		return
 	}
 	refusal := p.model.refusal(g)
+	if refusal == "" {
+		refusal = refusedReuse
+	}
 	if refusal == "" && (req.Final && g.blocked() || len(counting) == 0) {
 		refusal = publish.ErrGenerationIncomplete
 	}
@@ -184,7 +192,8 @@ func (p *property) publish(final bool) {
 	p.equal("previous", fmt.Sprint(receipt.Previous), fmt.Sprint(p.model.current))
 	p.equal("lease expired", receipt.LeaseExpired, !p.model.held || g != p.model.newest())
 	p.equal("superseded", receipt.SupersededBy != 0, g != p.model.newest())
-	p.model.flip(g, receipt)
+	p.equal("reuse from", receipt.ReuseFrom, req.ReuseFrom)
+	p.model.flip(g, receipt, carried)
 	p.model.releaseIf(req.Release, g)
 }
 
