@@ -18,10 +18,12 @@ func (c *Client) Publish(ctx context.Context, req publish.PublishRequest) (publi
 		ManifestDigest *publish.Digest   `json:"manifest_digest,omitempty"`
 		Expect         []string          `json:"expect,omitempty"`
 		AllowEmpty     bool              `json:"allow_empty,omitempty"`
+		ReuseFrom      publish.Token     `json:"reuse_from,omitempty"`
+		ReuseStale     bool              `json:"reuse_stale,omitempty"`
 		Release        bool              `json:"release,omitempty"`
 	}{
 		Final: req.Final, Primary: req.Primary, SourceRevision: req.SourceRevision, Metadata: req.Metadata,
-		Expect: req.Expect, AllowEmpty: req.AllowEmpty, Release: req.Release,
+		Expect: req.Expect, AllowEmpty: req.AllowEmpty, ReuseFrom: req.ReuseFrom, ReuseStale: req.ReuseStale, Release: req.Release,
 	}
 	if !req.ManifestDigest.IsZero() {
 		body.ManifestDigest = &req.ManifestDigest

@@ -27,13 +27,15 @@ func TestPublishSendsWhatItExpects(t *testing.T) {
 		bodies <- string(body)
 		refuse(refusal)(w, r)
 	})
-	req := publish.PublishRequest{Grant: grant, Final: true, Expect: []string{"beauty.[1-2].exr", "<&>"}, AllowEmpty: true}
+	req := publish.PublishRequest{Grant: grant, Final: true, Expect: []string{"beauty.[1-2].exr", "<&>"}, AllowEmpty: true, ReuseFrom: 17, ReuseStale: true}
 	_, err := f.client(t, Options{}).Publish(testContext(t), req)
 	var sent struct {
 		Expect     []string `json:"expect"`
 		AllowEmpty bool     `json:"allow_empty"`
+		ReuseFrom  int64    `json:"reuse_from"`
+		ReuseStale bool     `json:"reuse_stale"`
 	}
-	if err := json.Unmarshal([]byte(<-bodies), &sent); err != nil || !slices.Equal(sent.Expect, req.Expect) || !sent.AllowEmpty {
+	if err := json.Unmarshal([]byte(<-bodies), &sent); err != nil || !slices.Equal(sent.Expect, req.Expect) || !sent.AllowEmpty || sent.ReuseFrom != 17 || !sent.ReuseStale {
 		t.Errorf("sent %+v, %v", sent, err)
 	}
 	var got *publish.Error

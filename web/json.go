@@ -41,11 +41,8 @@ func respondAs(c echo.Context, status int, contentType string, answer any) error
 	return c.Blob(status, contentType, b.Bytes())
 }
 
-// members maps the names of a JSON object's members to where their values go. An unsupported one belongs to the contract but not
-// yet to this server.
+// members maps the names of a JSON object's members to where their values go.
 type members map[string]any
-
-type unsupported struct{}
 
 // name is a text that the rule of names is applied to later, which refuses lost characters as it does everywhere.
 type name string
@@ -73,9 +70,6 @@ func readJSONWithin(c echo.Context, limit int64, into members) error {
 		target, known := into[name]
 		if !known {
 			return publish.InvalidField(publish.ErrInvalidRequest, pointer, "is not a member of this request; remove it")
-		}
-		if _, later := target.(unsupported); later {
-			return publish.InvalidField(publish.ErrInvalidRequest, pointer, "is not supported yet by this server; remove it")
 		}
 		return setMember(pointer, value, target)
 	})

@@ -26,7 +26,7 @@ func (h *Handler) publish(c *call) error {
 	err = readJSONWithin(c, maxPublishJSONBytes, members{
 		"final": &req.Final, "primary": &primary, "source_revision": &req.SourceRevision,
 		"metadata": &req.Metadata, "manifest_digest": &digest, "release": &req.Release,
-		"expect": &expect, "allow_empty": &req.AllowEmpty, "reuse_from": unsupported{},
+		"expect": &expect, "allow_empty": &req.AllowEmpty, "reuse_from": &req.ReuseFrom, "reuse_stale": &req.ReuseStale,
 	})
 	if err != nil {
 		return err

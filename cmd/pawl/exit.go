@@ -73,6 +73,9 @@ func exitCode(err error) int {
 	case errors.As(err, &coded):
 		return coded.exitCode()
 	case errors.As(err, &refusal):
+		if refusal.ReuseFrom != 0 {
+			return exitRefused // It is about another generation than the caller's own.
+		}
 		if code, listed := exits[refusal.Code]; listed {
 			return code
 		}
@@ -163,6 +166,9 @@ func message(err error) string {
 }
 
 func refusalMessage(e *publish.Error) string {
+	if e.ReuseFrom != 0 {
+		return e.Error()
+	}
 	const end = "; this output must not be retried"
 	switch e.Code {
 	case publish.ErrStaleToken:

@@ -51,6 +51,7 @@ func TestCase54ExitCodes(t *testing.T) {
 		{refused(publish.ErrLeaseLost), 80},
 		{refused(publish.ErrUnknownToken), 80},
 		{refused(publish.ErrGenerationCollected), 80},
+		{&publish.Error{Code: publish.ErrGenerationCollected, ReuseFrom: 1}, 82},
 		{refused(publish.ErrOutcomeUnknown), 81},
 		{refused(publish.ErrNotFound), 82},
 		{refused(publish.ErrGenerationSealed), 82},

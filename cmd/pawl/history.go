@@ -77,7 +77,7 @@ func printHistory(w io.Writer, history publish.HistoryPage) {
 			printRejection(w, r)
 		}
 		for _, r := range g.Receipts {
-			row(w, "%d\tpublished %s\t%s\t%s\t%d file(s), %d bytes", r.Token, r.Version(), stamp(&r.PublishedAt), r.Publisher, r.Files, r.Bytes)
+			row(w, "%d\tpublished %s\t%s\t%s\t%s", r.Token, r.Version(), stamp(&r.PublishedAt), r.Publisher, extent(r))
 		}
 		row(w, "%d\tgranted\t%s\t%s\t%s %s", g.Token, stamp(&g.GrantedAt), g.Holder, g.State, mark)
 	}

@@ -54,6 +54,18 @@ func stamp(t *publish.Time) string {
 	return t.UTC().Format("2006-01-02T15:04:05.000Z")
 }
 
+// extent tells how much a publish named, and how much of that is of earlier generations.
+func extent(r publish.Receipt) string {
+	text := fmt.Sprintf("%d file(s), %d bytes", r.Files, r.Bytes)
+	if r.ReusedFiles > 0 || r.ReuseFrom != 0 {
+		text += fmt.Sprintf(", of which %d file(s), %d bytes reused", r.ReusedFiles, r.ReusedBytes)
+	}
+	if r.ReuseFrom != 0 {
+		text += fmt.Sprintf(" from %d", r.ReuseFrom)
+	}
+	return text
+}
+
 // printReceipt prints what a publish did.
 func (a *app) printReceipt(receipt publish.Receipt, url string) error {
 	if receipt.SupersededBy != 0 {
@@ -79,7 +91,7 @@ func (a *app) printReceiptLines(receipt publish.Receipt, url string) error {
 	if receipt.Current != nil && *receipt.Current != receipt.Version() {
 		what += fmt.Sprintf(", since superseded by %s", *receipt.Current)
 	}
-	a.printf("%s %s version %s: %d file(s), %d bytes\n", what, receipt.Key, receipt.Version(), receipt.Files, receipt.Bytes)
+	a.printf("%s %s version %s: %s\n", what, receipt.Key, receipt.Version(), extent(receipt))
 	if url != "" {
 		a.printf("%s\n", url)
 	}

@@ -36,6 +36,33 @@ func (a *app) expect(f expectFlags) ([]string, error) {
 	return patterns, nil
 }
 
+// reuseFlags say from which generation files are carried over.
+type reuseFlags struct {
+	from  string
+	stale bool
+}
+
+func (f *reuseFlags) register(flags *pflag.FlagSet) {
+	flags.StringVar(&f.from, "reuse-from", "", "token of the generation that this one replaces: files at paths that aren't uploaded or deleted here are\n"+
+		"carried over from it, without copying")
+	flags.BoolVar(&f.stale, "reuse-stale", false, "let --reuse-from name a generation that isn't current any more")
+}
+
+// reuse reads the token from the command line; 0 means none.
+func (f reuseFlags) reuse() (publish.Token, error) {
+	if f.from == "" {
+		if f.stale {
+			return 0, usageError{errors.New("--reuse-stale: is of no use without --reuse-from")}
+		}
+		return 0, nil
+	}
+	token, err := publish.ParseToken(f.from)
+	if err != nil {
+		return 0, usageError{fmt.Errorf("--reuse-from: %w", err)}
+	}
+	return token, nil
+}
+
 // publishFlags say how to publish.
 type publishFlags struct {
 	primary, manifestDigest, ifMatch  string
@@ -43,6 +70,7 @@ type publishFlags struct {
 	sourceRevision                    int64
 	progressive, createOnly, giveBack bool
 	expect                            expectFlags
+	reuse                             reuseFlags
 }
 
 func (a *app) publishCommand() *cobra.Command {
@@ -90,6 +118,7 @@ func (f *publishFlags) register(flags *pflag.FlagSet) {
 	flags.BoolVar(&f.progressive, "progressive", false, "publish what is complete so far and leave the generation open")
 	flags.StringVar(&f.primary, "primary", "", "path of the entry point of the set (default: the only file)")
 	f.expect.register(flags)
+	f.reuse.register(flags)
 	flags.StringArrayVar(&f.metadata, "metadata", nil, "name=value that is kept with the version; may be given several times")
 	flags.StringVar(&f.manifestDigest, "manifest-digest", "", "digest of the manifest that you mean to publish (64 hex digits)")
 	flags.StringVar(&f.ifMatch, "if-match", "", `publish only if this is the current version, e.g. "17.1"`)
@@ -99,12 +128,15 @@ func (f *publishFlags) register(flags *pflag.FlagSet) {
 }
 
 func (a *app) publishRequest(f publishFlags) (publish.PublishRequest, error) {
-	req := publish.PublishRequest{Final: !f.progressive, Release: f.giveBack, IfNoneMatch: f.createOnly, AllowEmpty: f.expect.allowEmpty}
+	req := publish.PublishRequest{Final: !f.progressive, Release: f.giveBack, IfNoneMatch: f.createOnly, AllowEmpty: f.expect.allowEmpty, ReuseStale: f.reuse.stale}
 	var err error
 	if req.Metadata, err = pairs("metadata", f.metadata); err != nil {
 		return req, err
 	}
 	if req.Expect, err = a.expect(f.expect); err != nil {
+		return req, err
+	}
+	if req.ReuseFrom, err = f.reuse.reuse(); err != nil {
 		return req, err
 	}
 	if f.primary != "" {

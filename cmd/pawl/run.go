@@ -29,11 +29,13 @@ type runFlags struct {
 	outs          []string
 	metadata      []string
 	expect        expectFlags
+	reuse         reuseFlags
 	killAfter     time.Duration
 	declared      []declaredOutput
 	publishValues map[string]string
 	publishPath   publish.Path
 	expected      []string
+	reuseFrom     publish.Token
 }
 
 func (a *app) runCommand() *cobra.Command {
@@ -76,6 +78,7 @@ func (a *app) runCommand() *cobra.Command {
 	cmd.Flags().StringArrayVar(&flags.outs, "out", nil, "file or folder to publish, relative to PAWL_OUT or absolute; may be given several times")
 	cmd.Flags().StringVar(&flags.primary, "primary", "", "path of the entry point of the set (default: the only file)")
 	flags.expect.register(cmd.Flags())
+	flags.reuse.register(cmd.Flags())
 	cmd.Flags().StringArrayVar(&flags.metadata, "metadata", nil, "name=value that is kept with the version; may be given several times")
 	cmd.Flags().DurationVar(&flags.killAfter, "kill-after", 10*time.Second, "how long the command may take to end after TERM")
 	_ = cmd.MarkFlagRequired("key") //nolint:errcheck // The flag is there.
@@ -97,6 +100,9 @@ func (a *app) prepareRun(flags *runFlags) (publish.Key, error) {
 		return "", err
 	}
 	if flags.expected, err = a.expect(flags.expect); err != nil {
+		return "", err
+	}
+	if flags.reuseFrom, err = flags.reuse.reuse(); err != nil {
 		return "", err
 	}
 	if flags.killAfter < 0 {
@@ -253,6 +259,7 @@ func (w worker) publish(ctx context.Context, scratch string, flags runFlags) err
 	receipt, err := w.client.Publish(ctx, publish.PublishRequest{
 		Grant: w.lease.Grant(), Final: true, Primary: flags.publishPath,
 		Metadata: flags.publishValues, Expect: flags.expected, AllowEmpty: flags.expect.allowEmpty, Release: true,
+		ReuseFrom: flags.reuseFrom, ReuseStale: flags.reuse.stale,
 	})
 	var refusal *publish.Error
 	if errors.As(err, &refusal) && refusal.Code == publish.ErrGenerationIncomplete && len(outputs.files) == 0 &&

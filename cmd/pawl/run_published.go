@@ -44,10 +44,10 @@ func (o output) is(there publish.File) (bool, error) {
 	if err != nil {
 		return false, missingError{err}
 	}
-	defer f.Close() //nolint:errcheck // Nothing was written.
-	var req publish.UploadRequest
-	if err := describe(f, &req); err != nil {
+	up := &upload{}
+	defer up.close()
+	if err := up.read(f); err != nil {
 		return false, err
 	}
-	return req.Size == there.Size && req.Digest == there.SHA256, nil
+	return up.size == there.Size && up.sum == there.SHA256, nil
 }
