@@ -77,6 +77,18 @@ func (c *Client) Files(ctx context.Context, key publish.Key, token publish.Token
 	return page, err
 }
 
+// FilesAt returns one page of the files of a published revision, which never changes; see Files.
+func (c *Client) FilesAt(ctx context.Context, key publish.Key, version publish.Version, after publish.Path, limit int) (publish.FilePage, error) {
+	query := url.Values{"revision": {strconv.FormatInt(version.Revision, 10)}}
+	if after != "" {
+		query.Set("after", string(after))
+	}
+	setLimit(query, limit)
+	var page publish.FilePage
+	err := c.do(ctx, call{what: "files", method: http.MethodGet, url: c.keyURL(key, generationPath(version.Token)+"/files", query), into: &page})
+	return page, err
+}
+
 func setLimit(query url.Values, limit int) {
 	if limit != 0 {
 		query.Set("limit", strconv.Itoa(limit))

@@ -64,3 +64,20 @@ func TestHistoryWithoutAFence(t *testing.T) {
 		t.Fatalf("got %+v, %v", got, err)
 	}
 }
+
+func TestFilesAt(t *testing.T) {
+	t.Parallel()
+	f := newFake(t, answer(200, publish.FilePage{Files: []publish.File{{Path: "g"}}}))
+	c := f.client(t, Options{})
+	version := publish.Version{Token: 7, Revision: 2}
+	page, err := c.FilesAt(testContext(t), "k", version, "f", 10)
+	if err != nil || len(page.Files) != 1 {
+		t.Errorf("got %+v, %v", page, err)
+	}
+	if got := f.requests[0].URL.RequestURI(); got != "/v1/keys/k/-/generations/7/files?after=f&limit=10&revision=2" {
+		t.Errorf("asked for %s", got)
+	}
+	if got, want := c.FileAtURL("k", version, "a b"), c.URL()+"/v1/keys/k/-/generations/7/files/a%20b?revision=2"; got != want {
+		t.Errorf("the address is %s, want %s", got, want)
+	}
+}

@@ -57,3 +57,9 @@ func (c *Client) FilesURL(key publish.Key, token publish.Token) string {
 func (c *Client) FileURL(key publish.Key, token publish.Token, path publish.Path) string {
 	return c.keyURL(key, filePath(token, path), nil)
 }
+
+// FileAtURL is the permanent address of a file in one published revision: what it gives never changes, also while the
+// generation is open.
+func (c *Client) FileAtURL(key publish.Key, version publish.Version, path publish.Path) string {
+	return c.keyURL(key, filePath(version.Token, path), url.Values{"revision": {strconv.FormatInt(version.Revision, 10)}})
+}

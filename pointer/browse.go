@@ -103,9 +103,14 @@ func (s *Store) Files(ctx context.Context, key publish.Key, token publish.Token,
 	case page.State == publish.StateCondemned || page.State == publish.StateCollected:
 		return publish.FilePage{}, &publish.Error{Code: publish.ErrGenerationCollected, Key: key, Token: token}
 	}
+	return cutPage(page.FilePage, limit), nil
+}
+
+// cutPage makes a page of at most limit files from one that may have one more, which tells that another page follows.
+func cutPage(page publish.FilePage, limit int) publish.FilePage {
 	if len(page.Files) > limit {
 		page.Files = page.Files[:limit]
 		page.Next = page.Files[limit-1].Path
 	}
-	return page.FilePage, nil
+	return page
 }

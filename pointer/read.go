@@ -34,6 +34,8 @@ type foundFile struct {
 	ObjectToken publish.Token `json:"object_token"`
 	State       publish.State `json:"state"`
 	Published   bool          `json:"published"`
+	// Revision is the last one that the generation has published, where that was asked for.
+	Revision int64 `json:"revision"`
 	// Paths are those of a set without a primary file.
 	Paths []publish.Path `json:"paths"`
 }

@@ -117,6 +117,8 @@ type BrowseStore interface {
 	Generation(ctx context.Context, key Key, token Token) (Generation, error)
 	// Files lists the files of a generation's last published revision, after a path.
 	Files(ctx context.Context, key Key, token Token, after Path, limit int) (FilePage, error)
+	// FilesAt lists the files of one published revision, after a path; its errors are those of FileAt.
+	FilesAt(ctx context.Context, key Key, version Version, after Path, limit int) (FilePage, error)
 }
 
 func pageLimit(limit int) (int, error) {
@@ -172,5 +174,15 @@ func (s *Service) Files(ctx context.Context, key Key, token Token, after Path, l
 		return FilePage{}, err
 	}
 	page, err := s.Pointers.Files(ctx, key, token, after, limit)
+	return page, s.refused(ctx, err)
+}
+
+// FilesAt returns one page of the files of a published revision.
+func (s *Service) FilesAt(ctx context.Context, key Key, version Version, after Path, limit int) (FilePage, error) {
+	limit, err := pageLimit(limit)
+	if err != nil {
+		return FilePage{}, err
+	}
+	page, err := s.Pointers.FilesAt(ctx, key, version, after, limit)
 	return page, s.refused(ctx, err)
 }

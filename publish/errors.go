@@ -122,6 +122,8 @@ type Error struct {
 	Operation string `json:"operation,omitempty"`
 	// Token is the token that the request named.
 	Token Token `json:"token,omitempty"`
+	// Revision is the revision of Token's generation that a reader asked for and that was never published.
+	Revision int64 `json:"revision,omitempty"`
 	// AcceptedToken is the fence: the greatest token that the pointer has accepted, 0 if none.
 	AcceptedToken Token `json:"accepted_token,omitempty"`
 	// GrantedToken is the key's counter: the greatest token ever granted.
@@ -203,6 +205,14 @@ func invalid(pointer, format string, args ...any) *Error {
 // InvalidField makes an error of the given kind that names one wrong field and its cure.
 func InvalidField(code Code, pointer, detail string) *Error {
 	return &Error{Code: code, Detail: pointer + ": " + detail, Fields: []Field{{Pointer: pointer, Detail: detail}}}
+}
+
+// InvalidFields makes an error of the given kind that names several wrong fields, each with its cure.
+func InvalidFields(code Code, fields []Field) *Error {
+	if len(fields) == 1 {
+		return InvalidField(code, fields[0].Pointer, fields[0].Detail)
+	}
+	return &Error{Code: code, Detail: fmt.Sprintf("%d fields are wrong; the member errors names each of them", len(fields)), Fields: fields}
 }
 
 // Unavailable makes a retryable error for a part of the system that can't be reached; cause goes to the log.

@@ -14,6 +14,8 @@ func explain(e *Error) string {
 	switch e.Code {
 	case ErrNotFound:
 		switch {
+		case e.Revision != 0:
+			return fmt.Sprintf("generation %d of this key has no published revision %d", e.Token, e.Revision)
 		case e.Path != "":
 			return fmt.Sprintf("there is no file %q in generation %d of this key", e.Path, e.Token)
 		case e.Token != 0:

@@ -35,7 +35,8 @@ type StoredFile struct {
 	File
 	Token  Token
 	Object ObjectName
-	// Sealed reports that the generation had its final publish: the file at this address never changes.
+	// Sealed reports that the file at this address never changes: the generation had its final publish, or the address names
+	// a revision.
 	Sealed bool
 	// Published reports that a published revision names the file. A file that isn't published is for its
 	// publisher alone.
@@ -52,6 +53,9 @@ type ReadStore interface {
 	// File finds a file of a generation as its last published revision names it. With the grant's own LeaseID it
 	// finds the complete upload that would be published next. generation-collected when it was given up.
 	File(ctx context.Context, key Key, token Token, path Path, id LeaseID) (StoredFile, error)
+	// FileAt finds a file as one published revision names it, also when a later one has replaced or dropped it. A revision that
+	// was never published is not-found with its number; generation-collected as for File.
+	FileAt(ctx context.Context, key Key, version Version, path Path) (StoredFile, error)
 }
 
 // MaxPointerWait bounds WaitPointer.
@@ -97,6 +101,12 @@ func (s *Service) CurrentFile(ctx context.Context, key Key, path Path) (StoredFi
 // File finds a file of a generation; see ReadStore.
 func (s *Service) File(ctx context.Context, key Key, token Token, path Path, id LeaseID) (StoredFile, error) {
 	file, err := s.Pointers.File(ctx, key, token, path, id)
+	return file, s.refused(ctx, err)
+}
+
+// FileAt finds a file of a published revision; see ReadStore.
+func (s *Service) FileAt(ctx context.Context, key Key, version Version, path Path) (StoredFile, error) {
+	file, err := s.Pointers.FileAt(ctx, key, version, path)
 	return file, s.refused(ctx, err)
 }
 

@@ -103,7 +103,7 @@ func (h *Handler) complete(generation *publish.Generation) {
 
 // files shows a page of a generation's published files.
 func (h *Handler) files(c *call) error {
-	query, err := c.query("after", "limit")
+	query, err := c.query("after", "limit", "revision")
 	if err != nil {
 		return err
 	}
@@ -117,15 +117,28 @@ func (h *Handler) files(c *call) error {
 	if err != nil {
 		return err
 	}
-	page, err := h.service.Files(c.Request().Context(), c.key, c.token, after, limit)
+	revision, err := revisionOf(query)
+	if err != nil {
+		return err
+	}
+	page, err := h.filePage(c, revision, after, limit)
 	if err != nil {
 		return err
 	}
 	answer := filePageAnswer{Files: make([]fileAnswer, len(page.Files)), Next: page.Next}
 	for i, file := range page.Files {
-		answer.Files[i] = fileAnswer{File: file, URL: h.links.file(c.key, c.token, file.Path)}
+		answer.Files[i] = fileAnswer{File: file, URL: h.links.fileAt(c.key, publish.Version{Token: c.token, Revision: revision}, file.Path)}
 	}
 	return respond(c, http.StatusOK, answer)
+}
+
+// filePage reads a page of a published revision, or of the last one when revision is 0.
+func (h *Handler) filePage(c *call, revision int64, after publish.Path, limit int) (publish.FilePage, error) {
+	ctx := c.Request().Context()
+	if revision == 0 {
+		return h.service.Files(ctx, c.key, c.token, after, limit)
+	}
+	return h.service.FilesAt(ctx, c.key, publish.Version{Token: c.token, Revision: revision}, after, limit)
 }
 
 // notNil makes an empty list show as [] in JSON.

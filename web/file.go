@@ -14,8 +14,8 @@ import (
 	"github.com/pawlhq/pawl/publish"
 )
 
-// What caches may do with a file. A sealed generation never changes; before that, an address shows the last published
-// revision; and a file that isn't published yet is for its publisher alone.
+// What caches may do with a file. A sealed generation never changes, nor does a revision; before that, an address without a revision
+// shows the last published one; and a file that isn't published yet is for its publisher alone.
 const (
 	cacheForever    = "public, max-age=31536000, immutable"
 	cacheRevalidate = "no-cache"
@@ -29,7 +29,7 @@ func (h *Handler) file(c *call) error {
 		return err
 	}
 	ctx := c.Request().Context()
-	file, err := h.service.File(ctx, c.key, c.token, c.path, id)
+	file, err := h.fileOf(c, id)
 	if err != nil {
 		return err
 	}

@@ -35,6 +35,15 @@ func (l links) upload(key publish.Key, token publish.Token, id publish.DirectID)
 	return fmt.Sprintf("%s/-/generations/%d/uploads/%s", l.key(key), token, url.PathEscape(id.String()))
 }
 
+// fileAt is the permanent address of a file in one revision of its generation, or in the latest one when the revision is 0.
+func (l links) fileAt(key publish.Key, version publish.Version, path publish.Path) string {
+	address := l.file(key, version.Token, path)
+	if address == "" || version.Revision == 0 {
+		return address
+	}
+	return fmt.Sprintf("%s?revision=%d", address, version.Revision)
+}
+
 // problem is the address of the page about a kind of error.
 func (l links) problem(code publish.Code) string { return l.base + "/problems/" + string(code) }
 

@@ -112,13 +112,7 @@ func (p *Pointers) Files(ctx context.Context, key publish.Key, token publish.Tok
 		if err != nil {
 			return publish.FilePage{}, err
 		}
-		files := slices.DeleteFunc(filesOf(g.last()), func(file publish.File) bool { return file.Path <= after })
-		files, more := page(files, limitOr(limit))
-		result := publish.FilePage{Files: files}
-		if more {
-			result.Next = files[len(files)-1].Path
-		}
-		return result, nil
+		return pageOf(filesOf(g.last()), after, limit), nil
 	})
 }
 

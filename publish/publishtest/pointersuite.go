@@ -43,6 +43,7 @@ func TestPointerStore(t *testing.T, open func(t *testing.T) PointerHarness) {
 		{"replay", replayTests()},
 		{"reuse", reuseTests()},
 		{"read", readTests()},
+		{"revision", revisionTests()},
 		{"list", listTests()},
 		{"history", historyTests()},
 		{"epoch", epochTests()},
