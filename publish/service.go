@@ -18,6 +18,7 @@ type PointerStore interface {
 	DirectUploadStore
 	PublishStore
 	ReadStore
+	ResolveStore
 	BrowseStore
 
 	// Check tells whether the store can serve requests now; it is called by the readiness probe.

@@ -44,6 +44,19 @@ func (l links) fileAt(key publish.Key, version publish.Version, path publish.Pat
 	return fmt.Sprintf("%s?revision=%d", address, version.Revision)
 }
 
+// resolved is the address of the primary file in the version that a key resolved to, nil without one. In an open
+// generation only an address with the revision stays what was resolved.
+func (l links) resolved(r publish.Resolved) *string {
+	version := r.Version()
+	if r.Final {
+		version.Revision = 0
+	}
+	if address := l.fileAt(r.Key, version, r.Primary); address != "" {
+		return &address
+	}
+	return nil
+}
+
 // problem is the address of the page about a kind of error.
 func (l links) problem(code publish.Code) string { return l.base + "/problems/" + string(code) }
 

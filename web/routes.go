@@ -56,6 +56,7 @@ func routes() []route {
 		{get, key + "/-/current", (*Handler).current},
 		{get, key + "/-/current/{path}", (*Handler).current},
 		{get, keysRoot, (*Handler).list},
+		{post, "/v1/resolve", (*Handler).resolve},
 
 		{get, "/", (*Handler).page},
 		{get, "/style.css", (*Handler).style},

@@ -75,7 +75,7 @@ func (a *app) rootCommand() *cobra.Command {
 	})
 	server := []*cobra.Command{a.devCommand(), a.serveCommand(), a.migrateCommand()}
 	worker := []*cobra.Command{a.runCommand(), a.acquireCommand(), a.renewCommand(), a.releaseCommand(), a.putCommand(), a.publishCommand()}
-	reader := []*cobra.Command{a.getCommand(), a.lsCommand(), a.statCommand(), a.historyCommand()}
+	reader := []*cobra.Command{a.getCommand(), a.lsCommand(), a.resolveCommand(), a.statCommand(), a.historyCommand()}
 	for _, cmd := range slices.Concat(worker, reader) {
 		a.client.register(cmd.Flags())
 	}

@@ -44,6 +44,7 @@ func TestPointerStore(t *testing.T, open func(t *testing.T) PointerHarness) {
 		{"reuse", reuseTests()},
 		{"read", readTests()},
 		{"revision", revisionTests()},
+		{"resolve", resolveTests()},
 		{"list", listTests()},
 		{"history", historyTests()},
 		{"epoch", epochTests()},
