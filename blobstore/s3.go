@@ -52,6 +52,8 @@ type S3 struct {
 	transport *http.Transport
 	bucket    string
 	prefix    string
+	region    string
+	pathStyle *bool // see s3Config
 	memory    *partMemory
 	pause     time.Duration // firstPause, but for tests
 	capable   atomic.Pointer[Capabilities]
@@ -104,6 +106,7 @@ func newS3(config s3Config) (*S3, error) {
 	}
 	return &S3{
 		core: core, once: once, signer: signer, keys: keys, transport: transport, bucket: config.bucket, prefix: config.prefix,
+		region: config.region, pathStyle: config.pathStyle,
 		memory: newPartMemory(cmp.Or(config.partMemory, defaultPartMemory), partSize), pause: firstPause,
 	}, nil
 }

@@ -29,11 +29,16 @@ func newSigner(config s3Config, inner *minio.Client, options minio.Options) (*mi
 }
 
 // sign signs one request on the object of that key, under the address by which clients reach the server. The signature
-// covers the query and the header, so both must be sent as they are; Content-Length is the sender's own to set. It counts from now by this machine's clock, for 1 s to
-// 7 days, but no longer than keys that expire by themselves.
+// covers the query and the header, so both must be sent as they are; Content-Length is the sender's own to set. It counts
+// from now by this machine's clock, for 1 s to 7 days, but no longer than keys that expire by themselves.
 //
 // Nobody is asked for anything: only keys that have run out are fetched anew, from where they came.
 func (s *S3) sign(ctx context.Context, method, key string, validFor time.Duration, query url.Values, header http.Header) (publish.SignedRequest, error) {
+	return s.signBy(ctx, s.signer, method, key, validFor, query, header)
+}
+
+// signBy signs for the address of one of the clients.
+func (s *S3) signBy(ctx context.Context, by *minio.Client, method, key string, validFor time.Duration, query url.Values, header http.Header) (publish.SignedRequest, error) {
 	keys, err := s.keys.GetWithContext(s.core.CredContext())
 	if err != nil {
 		return publish.SignedRequest{}, s3Error(ctx, "signing a request", err)
@@ -42,7 +47,7 @@ func (s *S3) sign(ctx context.Context, method, key string, validFor time.Duratio
 	if !keys.Expiration.IsZero() && keys.Expiration.Before(ends) {
 		ends = keys.Expiration
 	}
-	u, err := s.signer.PresignHeader(ctx, method, s.bucket, key, validFor, query, header)
+	u, err := by.PresignHeader(ctx, method, s.bucket, key, validFor, query, header)
 	if err != nil {
 		return publish.SignedRequest{}, s3Error(ctx, "signing a request", err)
 	}

@@ -74,27 +74,8 @@ func TestS3(t *testing.T) {
 func TestS3OverTLS(t *testing.T) {
 	t.Parallel()
 	server := testenv.S3Bucket(t)
-	backend, err := url.Parse(server.Endpoint)
-	if err != nil {
-		t.Fatal(err)
-	}
-	toServer := &http.Transport{}
-	proxy := httptest.NewTLSServer(&httputil.ReverseProxy{
-		Transport: toServer,
-		// The signature covers the name of the host, which stays the proxy's.
-		Rewrite:  func(r *httputil.ProxyRequest) { r.Out.URL.Scheme, r.Out.URL.Host = backend.Scheme, backend.Host },
-		ErrorLog: log.New(io.Discard, "", 0), // Bodies break off here on purpose.
-	})
-	t.Cleanup(func() {
-		proxy.Close()
-		toServer.CloseIdleConnections()
-	})
-	server.Endpoint = proxy.URL
-	caFile := filepath.Join(t.TempDir(), "ca.pem")
-	certificate := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: proxy.Certificate().Raw})
-	if err := os.WriteFile(caFile, certificate, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	var caFile string
+	server.Endpoint, caFile = tlsProxy(t, server.Endpoint)
 	s := openS3With(t, server, "", caFile)
 	stranger, err := Open(t.Context(), "s3://bucket?endpoint="+server.Endpoint, someKeys)
 	if err != nil {
@@ -107,6 +88,34 @@ func TestS3OverTLS(t *testing.T) {
 	t.Run("Suite", func(t *testing.T) {
 		publishtest.TestBlobStore(t, func(*testing.T) publish.BlobStore { return s })
 	})
+}
+
+// tlsProxy starts a proxy that ends TLS in front of a server. It returns its address, and a file with its certificate.
+func tlsProxy(t *testing.T, endpoint string) (address, caFile string) {
+	t.Helper()
+	backend, err := url.Parse(endpoint)
+	if err != nil {
+		t.Fatal(err)
+	}
+	toServer := &http.Transport{}
+	proxy := httptest.NewUnstartedServer(&httputil.ReverseProxy{
+		Transport: toServer,
+		// The signature covers the name of the host, which stays the proxy's.
+		Rewrite:  func(r *httputil.ProxyRequest) { r.Out.URL.Scheme, r.Out.URL.Host = backend.Scheme, backend.Host },
+		ErrorLog: log.New(io.Discard, "", 0), // Bodies break off here on purpose.
+	})
+	proxy.Config.ErrorLog = log.New(io.Discard, "", 0) // So do handshakes.
+	proxy.StartTLS()
+	t.Cleanup(func() {
+		proxy.Close()
+		toServer.CloseIdleConnections()
+	})
+	caFile = filepath.Join(t.TempDir(), "ca.pem")
+	certificate := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: proxy.Certificate().Raw})
+	if err := os.WriteFile(caFile, certificate, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return proxy.URL, caFile
 }
 
 func TestS3InDocker(t *testing.T) {
