@@ -32,10 +32,14 @@ type Options struct {
 	PartMemory int64
 }
 
-// Store is a publish.BlobStore that holds resources until it is closed.
+// Store is a publish.BlobStore that bears a mark, can be tried out, and holds resources until it is closed.
 type Store interface {
 	publish.BlobStore
+	publish.MarkedStore
 	io.Closer
+
+	// Diagnose tries out all that Pawl needs, on objects of its own, and removes them. It takes at most a minute.
+	Diagnose(ctx context.Context, opts DiagnoseOptions) Report
 }
 
 // Open returns the store that rawURL names:

@@ -1,0 +1,78 @@
+package pointer_test
+
+import (
+	"context"
+	"errors"
+	"path/filepath"
+	"sync"
+	"testing"
+
+	"github.com/pawlhq/pawl/blobstore"
+	"github.com/pawlhq/pawl/publish"
+)
+
+// TestReplicasAgreeOnTheirStore starts 8 replicas at once on a new database and a new folder, again and again.
+func TestReplicasAgreeOnTheirStore(t *testing.T) {
+	t.Parallel()
+	store, dsn := newStore(t)
+	for round := range 10 {
+		if round > 0 {
+			exec1(t, dsn, `DELETE FROM pawl.stores`)
+		}
+		folder := "file://" + filepath.Join(t.TempDir(), "blobs")
+		ids := make([]publish.StoreID, 8)
+		errs := make([]error, len(ids))
+		var all sync.WaitGroup
+		for i := range ids {
+			all.Go(func() {
+				blobs, err := blobstore.Open(context.Background(), folder, blobstore.Options{})
+				if err != nil {
+					errs[i] = err
+					return
+				}
+				defer blobs.Close()
+				ids[i], errs[i] = publish.MatchStore(context.Background(), store, blobs)
+			})
+		}
+		all.Wait()
+		for i, id := range ids {
+			if errs[i] != nil || id != ids[0] || !id.Valid() {
+				t.Fatalf("replica %d has store %q, %v; replica 0 has %q", i, id, errs[i], ids[0])
+			}
+		}
+		record, err := store.RecordedStore(t.Context())
+		if err != nil || record.ID != ids[0] || !record.Confirmed || record.RecordedAt.IsZero() {
+			t.Fatalf("recorded %+v, %v", record, err)
+		}
+	}
+}
+
+func TestStoreRecord(t *testing.T) {
+	t.Parallel()
+	store, _ := newStore(t)
+	ctx := t.Context()
+	if record, err := store.RecordedStore(ctx); err != nil || record != (publish.StoreRecord{}) {
+		t.Fatalf("in a new database: %+v, %v", record, err)
+	}
+	first, second := publish.NewStoreID(), publish.NewStoreID()
+	for _, id := range []publish.StoreID{first, second} {
+		if record, err := store.ProposeStore(ctx, id); err != nil || record.ID != first || record.Confirmed {
+			t.Errorf("proposed %s: %+v, %v", id, record, err)
+		}
+	}
+	if err := store.ConfirmStore(ctx, second); !errors.Is(err, publish.ErrUnavailable) {
+		t.Errorf("confirmed what isn't recorded: %v", err)
+	}
+	if err := store.ConfirmStore(ctx, first); err != nil {
+		t.Error(err)
+	}
+	if err := store.AdoptStore(ctx, second); err != nil {
+		t.Error(err)
+	}
+	if record, err := store.ProposeStore(ctx, first); err != nil || record.ID != second || !record.Confirmed {
+		t.Errorf("after adopting: %+v, %v", record, err)
+	}
+	if err := store.AdoptStore(ctx, "nonsense"); err == nil {
+		t.Error("an id that is none was recorded")
+	}
+}
