@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"log"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/stdlib"
@@ -87,7 +88,7 @@ func locked(ctx context.Context, dsn string, do func(*goose.Provider) error) (er
 		return fmt.Errorf("locking migrations: %w", err)
 	}
 	defer tx.Rollback(context.WithoutCancel(ctx)) //nolint:errcheck // The transaction only holds the lock.
-	if _, err := tx.Exec(ctx, "SELECT pg_advisory_xact_lock($1)", lockKey); err != nil {
+	if err := takeLock(ctx, tx); err != nil {
 		return fmt.Errorf("locking migrations: %w", err)
 	}
 
@@ -105,6 +106,26 @@ func locked(ctx context.Context, dsn string, do func(*goose.Provider) error) (er
 		return fmt.Errorf("migrating: %w", err)
 	}
 	return nil
+}
+
+// lockPause is how long to wait before the lock is tried again.
+const lockPause = 20 * time.Millisecond
+
+// takeLock tries again until it has the lock. One statement that waits for it would hold a snapshot all the while, for whose
+// end the building of an index beside running writes waits: whoever migrates would wait for those who wait for it. For the same reason
+// it speaks the simple protocol: the other one keeps a statement's snapshot until the next.
+func takeLock(ctx context.Context, tx pgx.Tx) error {
+	for {
+		var taken bool
+		if err := tx.QueryRow(ctx, "SELECT pg_try_advisory_xact_lock($1)", pgx.QueryExecModeSimpleProtocol, lockKey).Scan(&taken); err != nil || taken {
+			return err
+		}
+		select {
+		case <-time.After(lockPause):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
 }
 
 // schemaExists tells whether another replica has made the schema at the same moment: IF NOT EXISTS can fail then.
