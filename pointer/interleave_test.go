@@ -17,7 +17,7 @@ const (
 	beginCall    = `SELECT pawl.begin_upload($1, $3, sha256(convert_to($2::text, 'UTF8')), $4, decode(md5(random()::text), 'hex'), NULL, false)`
 	completeCall = `SELECT pawl.complete_upload($1, $3, sha256(convert_to($2::text, 'UTF8')), $4, $5, 3, sha256('abc'), 'text/plain')`
 	deleteCall   = `SELECT pawl.delete_file($1, $3, sha256(convert_to($2::text, 'UTF8')), $4)`
-	publishCall  = `SELECT pawl.publish($1, $3, sha256(convert_to($2::text, 'UTF8')), true, NULL, NULL, '{}', NULL, false, NULL, NULL, false, NULL, false)`
+	publishCall  = `SELECT pawl.publish($1, $3, sha256(convert_to($2::text, 'UTF8')), true, NULL, NULL, '{}', NULL, false, NULL, NULL, false, NULL, false, NULL, false)`
 	expireCall   = `UPDATE pawl.keys SET lease_expires_at = clock_timestamp() - interval '1 second' WHERE name = $1`
 )
 

@@ -106,6 +106,7 @@ type outcome struct {
 	Direct       *directRow     `json:"direct"`
 	Resumed      bool           `json:"resumed"`
 	SupersededBy *publish.Token `json:"superseded_by"`
+	Uploads      int            `json:"uploads"`
 }
 
 type refusal struct {

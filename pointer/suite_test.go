@@ -3,6 +3,7 @@ package pointer_test
 import (
 	"context"
 	"testing"
+	"time"
 
 	"github.com/pawlhq/pawl/internal/testenv"
 	"github.com/pawlhq/pawl/publish"
@@ -47,6 +48,12 @@ func harness(t *testing.T, dsn string) publishtest.PointerHarness {
 		SetCounter: func(t *testing.T, key publish.Key, counter publish.Token) {
 			t.Helper()
 			exec1(t, dsn, `UPDATE pawl.keys SET counter = $2 WHERE name = $1`, string(key), int64(counter))
+		},
+		Age: func(t *testing.T, key publish.Key, by time.Duration) {
+			t.Helper()
+			exec1(t, dsn, `UPDATE pawl.files SET started_at = started_at - $2::interval, alive_at = alive_at - $2::interval,
+				ended_at = ended_at - $2::interval, swept_at = swept_at - $2::interval
+				WHERE key_id = (SELECT id FROM pawl.keys WHERE name = $1)`, string(key), by)
 		},
 		Condemn: func(t *testing.T, key publish.Key, token publish.Token) {
 			t.Helper()

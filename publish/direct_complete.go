@@ -84,14 +84,16 @@ func over(upload DirectUpload) (Completion, error) {
 }
 
 // complete does the work of CompleteDirect.
-func (s *Service) complete(ctx context.Context, upload DirectUpload, id PartsID, verified *atomic.Int64) (UploadResult, error) {
+func (s *Service) complete(ctx context.Context, upload DirectUpload, id PartsID, verified *atomic.Int64) (result UploadResult, err error) {
+	leave := s.inFlight.enter(upload.Upload)
+	defer func() { leave(err == nil && !result.Overtaken) }()
 	if upload.parts() > 0 {
 		if err := s.finishParts(ctx, upload, id); err != nil {
 			return UploadResult{}, err
 		}
 	}
 	// A crash here leaves a whole object and a pending row: the client completes again.
-	err := s.prove(ctx, upload, verified)
+	err = s.prove(ctx, upload, verified)
 	if errors.Is(err, errWrongBytes) {
 		// The client gets to know what was wrong, whatever becomes of the rest.
 		if left := s.giveUp(ctx, upload, err); left != nil {
@@ -101,7 +103,7 @@ func (s *Service) complete(ctx context.Context, upload DirectUpload, id PartsID,
 	if err != nil {
 		return UploadResult{}, err
 	}
-	result, err := s.Pointers.CompleteUpload(ctx, upload.Upload, upload.File)
+	result, err = s.Pointers.CompleteUpload(ctx, upload.Upload, upload.File)
 	if err != nil {
 		return UploadResult{}, s.refused(ctx, err)
 	}

@@ -183,6 +183,7 @@ func (s *Service) BeginDirect(ctx context.Context, req DirectRequest) (Direct, e
 		ID: DirectID{Upload: upload.ID}, PartSize: upload.PartSize, Parts: upload.parts(), SupersededBy: start.SupersededBy,
 	}
 	if start.Resumed {
+		s.inFlight.sign(upload.Upload)
 		err = s.resume(ctx, upload, &direct)
 	}
 	if err == nil && len(direct.Uploaded) == 0 && direct.ID.Parts == "" {
@@ -294,6 +295,7 @@ func (s *Service) SignParts(ctx context.Context, grant Grant, id DirectID, numbe
 	if upload.State != UploadPending {
 		return nil, overError(upload)
 	}
+	s.inFlight.sign(upload.Upload)
 	signed := make([]SignedPart, len(numbers))
 	for i, number := range numbers {
 		if number < 1 || number > upload.parts() {

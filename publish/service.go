@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"log/slog"
+	"sync"
 	"time"
 )
 
@@ -20,6 +21,7 @@ type PointerStore interface {
 	ReadStore
 	ResolveStore
 	BrowseStore
+	SweepStore
 
 	// Check tells whether the store can serve requests now; it is called by the readiness probe.
 	Check(ctx context.Context) error
@@ -59,7 +61,7 @@ const RetryLoopAt = 3
 // DefaultMaxFileBytes is the greatest file that S3 can hold: 5 TiB.
 const DefaultMaxFileBytes = 5 << 40
 
-// Service ties the two stores together: it is what HTTP calls. It keeps no state but the order of what is
+// Service ties the two stores together: it is what HTTP calls. It keeps no state but of what is
 // arriving just now, so any number of replicas may run on the same stores. Its methods may be called from many goroutines at once.
 type Service struct {
 	Pointers PointerStore
@@ -81,6 +83,9 @@ type Service struct {
 
 	arrivals    arrivals
 	completions completions
+	inFlight    inFlight
+	sweeping    sync.Mutex // held by Sweep
+	sweptTo     *DueUpload // where the last Sweep ended, nil for the end of all
 }
 
 // refused completes a store's error: it gives a refusal its sentence, tells the Observer, writes the one log line of a stale request,

@@ -196,6 +196,8 @@ func (s *Service) upload(ctx context.Context, req UploadRequest, replay bool) (r
 	// A crash from here on leaves a pending row, which blocks the final publish, and at most one object that
 	// no manifest names.
 	upload := start.Upload
+	leave := s.inFlight.enter(upload)
+	defer func() { leave(err == nil && !result.Overtaken) }()
 	if err := s.store(ctx, upload, req, body, contentType); err != nil {
 		s.fail(ctx, upload, err)
 		return UploadResult{}, false, err

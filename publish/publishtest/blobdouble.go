@@ -24,6 +24,8 @@ type Blobs struct {
 	Faults Faults
 	// ProvesSHA256 and ProvesCRC64NVME let Prove tell these sums of objects. They are set before the first call.
 	ProvesSHA256, ProvesCRC64NVME bool
+	// Counts, if set, tells which objects must not be discarded: doing so panics.
+	Counts func(publish.ObjectName) bool
 
 	mu         sync.Mutex
 	objects    map[publish.ObjectName][]byte
@@ -176,6 +178,9 @@ func (b *Blobs) Delete(ctx context.Context, name publish.ObjectName) error {
 // Discard removes the object and unfinished uploads of that name.
 func (b *Blobs) Discard(ctx context.Context, name publish.ObjectName) error {
 	assertObjectName(name)
+	if b.Counts != nil && b.Counts(name) {
+		panic(fmt.Sprintf("publishtest: %s is discarded, and a stored file names it", name))
+	}
 	return b.Faults.Do(ctx, "Discard", func() error {
 		b.mu.Lock()
 		defer b.mu.Unlock()

@@ -139,6 +139,7 @@ func transact[T any](ctx context.Context, p *Pointers, operation string, key pub
 		var err error
 		result, err = do(p.now())
 		if k := p.keys[key]; k != nil {
+			k.noteEnds(p.now())
 			k.assertInvariants()
 		}
 		return err

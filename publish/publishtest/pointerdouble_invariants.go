@@ -71,6 +71,7 @@ func (k *keyRow) assertUploads(g *generation, must func(bool, string, ...any)) {
 			must(!counting[row.Path], "two uploads of %q count in generation %d", row.Path, g.token)
 			counting[row.Path] = true
 		}
+		must(row.state != uploadComplete || !row.sweep.found, "upload %d was due for the sweep and is stored now", row.Number)
 		must(row.state != uploadComplete || row.from > 0 && row.from <= g.revision+1, "upload %d counts from revision %d", row.Number, row.from)
 	}
 }

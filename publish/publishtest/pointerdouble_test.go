@@ -82,6 +82,7 @@ func openPointers(*testing.T) publishtest.PointerHarness {
 		SetFenceMode: func(_ *testing.T, prefix string, mode publish.FenceMode) { store.SetFenceMode(prefix, mode) },
 		RaiseEpoch:   func(*testing.T) { store.RaiseEpoch() },
 		SetCounter:   func(_ *testing.T, key publish.Key, counter publish.Token) { store.SetCounter(key, counter) },
+		Age:          func(_ *testing.T, key publish.Key, by time.Duration) { store.Age(key, by) },
 		Condemn:      func(_ *testing.T, key publish.Key, token publish.Token) { store.Condemn(key, token) },
 	}
 }

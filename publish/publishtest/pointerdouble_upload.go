@@ -33,6 +33,7 @@ type uploadRow struct {
 	from       int64
 	until      int64 // 0: counts still
 	direct     *directRow
+	sweep      sweepRow
 }
 
 func (u *uploadRow) counts() bool { return u.state == uploadComplete && u.until == 0 }

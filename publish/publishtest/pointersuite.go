@@ -2,6 +2,7 @@ package publishtest
 
 import (
 	"testing"
+	"time"
 
 	"github.com/pawlhq/pawl/publish"
 )
@@ -20,6 +21,8 @@ type PointerHarness struct {
 	SetCounter func(t *testing.T, key publish.Key, counter publish.Token)
 	// Condemn gives a generation up, as the retention policy does.
 	Condemn func(t *testing.T, key publish.Key, token publish.Token)
+	// Age lets time pass for the uploads of a key, but for nothing else of it.
+	Age func(t *testing.T, key publish.Key, by time.Duration)
 }
 
 // TestPointerStore holds a PointerStore to the contract of package publish. open makes an empty store and cleans it up by itself;
@@ -38,6 +41,7 @@ func TestPointerStore(t *testing.T, open func(t *testing.T) PointerHarness) {
 		{"upload", uploadTests()},
 		{"direct", directTests()},
 		{"delete", deleteTests()},
+		{"sweep", sweepTests()},
 		{"publish", publishTests()},
 		{"expect", expectTests()},
 		{"replay", replayTests()},
