@@ -26,6 +26,7 @@ type Metrics struct {
 	refusals        *prometheus.CounterVec
 	requests        *prometheus.HistogramVec
 	inFlight        prometheus.Gauge
+	sweep           sweepMetrics
 }
 
 var _ publish.Observer = (*Metrics)(nil)
@@ -66,6 +67,7 @@ func NewMetrics() *Metrics {
 	}
 	m.registry.MustRegister(m.grants, m.uploads, m.uploadBytes, m.uploadsInFlight, m.publishes, m.fenceRejections, m.retryLoops,
 		m.refusals, m.requests, m.inFlight, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	m.sweep = newSweepMetrics(m.registry)
 	return m
 }
 

@@ -57,6 +57,8 @@ func startServer(ctx context.Context, s serverSettings, migrate bool) (_ *server
 	if err != nil {
 		return nil, configError{fmt.Errorf("PAWL_BASE_PATH: %w", err)}
 	}
+	sweeper := startSweeper(ctx, service, metrics, s.sweep, s.log)
+	srv.close = append(srv.close, sweeper.stop)
 	var listen net.ListenConfig
 	srv.listener, err = listen.Listen(ctx, "tcp", s.listen)
 	if err != nil {

@@ -42,6 +42,7 @@ type serverSettings struct {
 	store                                storeSettings
 	hosts                                []string // what a request's Host may be, besides this machine itself
 	drain, grace                         time.Duration
+	sweep                                sweepSettings
 	log                                  *slog.Logger
 }
 
@@ -61,6 +62,9 @@ func (a *app) serverSettings(f serverFlags, level slog.Level) (serverSettings, e
 	}
 	s.log, err = a.logger(level, s.secrets)
 	if err != nil {
+		return s, err
+	}
+	if s.sweep, err = a.sweepSettings(); err != nil {
 		return s, err
 	}
 	if _, _, err := net.SplitHostPort(s.listen); err != nil {
