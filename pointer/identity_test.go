@@ -8,42 +8,62 @@ import (
 	"testing"
 
 	"github.com/pawlhq/pawl/blobstore"
+	"github.com/pawlhq/pawl/internal/testenv"
+	"github.com/pawlhq/pawl/pointer"
 	"github.com/pawlhq/pawl/publish"
 )
 
-// TestReplicasAgreeOnTheirStore starts 8 replicas at once on a new database and a new folder, again and again.
+// TestReplicasAgreeOnTheirStore starts 8 replicas at once on a new database and a new store, again and again.
 func TestReplicasAgreeOnTheirStore(t *testing.T) {
 	t.Parallel()
-	store, dsn := newStore(t)
-	for round := range 10 {
-		if round > 0 {
-			exec1(t, dsn, `DELETE FROM pawl.stores`)
-		}
-		folder := "file://" + filepath.Join(t.TempDir(), "blobs")
-		ids := make([]publish.StoreID, 8)
-		errs := make([]error, len(ids))
-		var all sync.WaitGroup
-		for i := range ids {
-			all.Go(func() {
-				blobs, err := blobstore.Open(context.Background(), folder, blobstore.Options{})
-				if err != nil {
-					errs[i] = err
-					return
+	for kind, fresh := range map[string]func(*testing.T) (string, blobstore.Options){
+		"directory": func(t *testing.T) (string, blobstore.Options) {
+			return "file://" + filepath.Join(t.TempDir(), "blobs"), blobstore.Options{}
+		},
+		"s3": func(t *testing.T) (string, blobstore.Options) {
+			bucket := testenv.S3Bucket(t)
+			return "s3://" + bucket.Bucket + "?path_style=true&endpoint=" + bucket.Endpoint, blobstore.Options{AccessKey: bucket.AccessKey, SecretKey: bucket.SecretKey}
+		},
+	} {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			store, dsn := newStore(t)
+			for round := range 10 {
+				if round > 0 {
+					exec1(t, dsn, `DELETE FROM pawl.stores`)
 				}
-				defer blobs.Close()
-				ids[i], errs[i] = publish.MatchStore(context.Background(), store, blobs)
-			})
-		}
-		all.Wait()
-		for i, id := range ids {
-			if errs[i] != nil || id != ids[0] || !id.Valid() {
-				t.Fatalf("replica %d has store %q, %v; replica 0 has %q", i, id, errs[i], ids[0])
+				agree(t, store, fresh)
 			}
+		})
+	}
+}
+
+func agree(t *testing.T, store *pointer.Store, fresh func(*testing.T) (string, blobstore.Options)) {
+	t.Helper()
+	address, opts := fresh(t)
+	ids := make([]publish.StoreID, 8)
+	errs := make([]error, len(ids))
+	var all sync.WaitGroup
+	for i := range ids {
+		all.Go(func() {
+			blobs, err := blobstore.Open(context.Background(), address, opts)
+			if err != nil {
+				errs[i] = err
+				return
+			}
+			defer blobs.Close()
+			ids[i], errs[i] = publish.MatchStore(context.Background(), store, blobs)
+		})
+	}
+	all.Wait()
+	for i, id := range ids {
+		if errs[i] != nil || id != ids[0] || !id.Valid() {
+			t.Fatalf("replica %d has store %q, %v; replica 0 has %q", i, id, errs[i], ids[0])
 		}
-		record, err := store.RecordedStore(t.Context())
-		if err != nil || record.ID != ids[0] || !record.Confirmed || record.RecordedAt.IsZero() {
-			t.Fatalf("recorded %+v, %v", record, err)
-		}
+	}
+	record, err := store.RecordedStore(t.Context())
+	if err != nil || record.ID != ids[0] || !record.Confirmed || record.RecordedAt.IsZero() {
+		t.Fatalf("recorded %+v, %v", record, err)
 	}
 }
 

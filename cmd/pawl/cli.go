@@ -73,7 +73,7 @@ func (a *app) rootCommand() *cobra.Command {
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return fmt.Errorf("%w; see: %s --help", err, cmd.CommandPath())
 	})
-	server := []*cobra.Command{a.devCommand(), a.serveCommand(), a.migrateCommand()}
+	server := []*cobra.Command{a.devCommand(), a.serveCommand(), a.migrateCommand(), a.doctorCommand()}
 	worker := []*cobra.Command{a.runCommand(), a.acquireCommand(), a.renewCommand(), a.releaseCommand(), a.putCommand(), a.publishCommand()}
 	reader := []*cobra.Command{a.getCommand(), a.lsCommand(), a.resolveCommand(), a.statCommand(), a.historyCommand()}
 	for _, cmd := range slices.Concat(worker, reader) {

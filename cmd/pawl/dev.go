@@ -84,6 +84,7 @@ func (a *app) dev(ctx context.Context, settings serverSettings, data string) (er
 			return configError{fmt.Errorf("--data: %w; name a folder that can be written", err)}
 		}
 		settings.blobs = (&url.URL{Scheme: "file", Path: folder}).String()
+		settings.ownFolder = true
 	}
 	srv, err := startServer(ctx, settings, true)
 	if err != nil {

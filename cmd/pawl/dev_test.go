@@ -114,6 +114,35 @@ func TestDevFromNothing(t *testing.T) {
 	http.DefaultClient.CloseIdleConnections()
 }
 
+// When the private database is lost, what is left in its folder of bytes is nobody else's: dev goes on with it. A folder of bytes that
+// is gone, or another one, it refuses.
+func TestDevAdoptsItsOwnFolder(t *testing.T) {
+	t.Parallel()
+	testenv.PostgresProgram(t, "postgres")
+	data := testenv.TempDir(t)
+	end := func(dev *process) {
+		t.Helper()
+		dev.signal(t, syscall.SIGINT)
+		dev.exit(t, 0)
+	}
+	dev, _ := startDev(t, data)
+	end(dev)
+	if err := os.RemoveAll(filepath.Join(data, "postgres")); err != nil {
+		t.Fatal(err)
+	}
+	dev, _ = startDev(t, data)
+	end(dev)
+	if !strings.Contains(dev.stderr.String(), "store_adopted") {
+		t.Errorf("it says %q", dev.stderr.String())
+	}
+	dev, _ = startDev(t, data)
+	end(dev)
+	if err := os.RemoveAll(filepath.Join(data, "blobs")); err != nil {
+		t.Fatal(err)
+	}
+	startPawl(t, data, nil, "dev", "--data", data, "--listen", freeAddress(t)).exit(t, exitConfig, "bears no mark")
+}
+
 // postmaster is the process id of the private Postgres.
 func postmaster(t *testing.T, data string) int {
 	t.Helper()

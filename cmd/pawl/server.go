@@ -23,11 +23,12 @@ type server struct {
 	listener net.Listener
 	close    []func() error // in the order in which they are called
 	failed   chan error     // gets what ended the serving, http.ErrServerClosed included
+	refused  chan error     // gets why the blob store must not be used, when that is found out later
 }
 
 // startServer opens the stores and begins to serve. migrate says what to do about the schema: bring it up to date, or only check it.
 func startServer(ctx context.Context, s serverSettings, migrate bool) (_ *server, err error) {
-	srv := &server{settings: s, failed: make(chan error, 1)}
+	srv := &server{settings: s, failed: make(chan error, 1), refused: make(chan error, 1)}
 	defer func() {
 		if err != nil {
 			err = s.redacted(errors.Join(err, srv.closeStores()))
@@ -47,8 +48,9 @@ func startServer(ctx context.Context, s serverSettings, migrate bool) (_ *server
 	}
 	srv.close = append(srv.close, blobs.Close)
 	metrics := web.NewMetrics()
-	service := &publish.Service{Pointers: pointers, Blobs: blobs, Log: s.log, Observer: metrics}
-	service.Direct, _ = blobs.(publish.DirectStore) //nolint:errcheck // A directory takes no direct uploads.
+	gate := newStoreGate(blobs)
+	service := &publish.Service{Pointers: pointers, Blobs: gate, Log: s.log, Observer: metrics}
+	service.Direct = gate.direct()
 	service.Verification = s.store.verify
 	srv.close = append(srv.close, func() error { service.Close(); return nil })
 	srv.handler, err = web.New(service, web.Options{
@@ -56,6 +58,10 @@ func startServer(ctx context.Context, s serverSettings, migrate bool) (_ *server
 	})
 	if err != nil {
 		return nil, configError{fmt.Errorf("PAWL_BASE_PATH: %w", err)}
+	}
+	start := &storeStart{gate: gate, ids: pointers, own: s.ownFolder, origins: s.origins(), log: s.log}
+	if err := srv.startStore(ctx, start); err != nil {
+		return nil, err
 	}
 	sweeper := startSweeper(ctx, service, metrics, s.sweep, s.log)
 	srv.close = append(srv.close, sweeper.stop)
@@ -103,6 +109,8 @@ func (srv *server) serve(ctx context.Context, failed <-chan error) error {
 		srv.settings.log.InfoContext(ctx, "server_stopping", "cause", context.Cause(ctx).Error())
 	case err = <-srv.failed:
 		err = ioError{fmt.Errorf("serving: %w", err)}
+	case err = <-srv.refused:
+		err = srv.settings.redacted(err)
 	case err = <-failed:
 	}
 	return errors.Join(err, srv.stop(context.WithoutCancel(ctx), err == nil))

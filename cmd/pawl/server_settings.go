@@ -40,6 +40,7 @@ func (f *serverFlags) register(flags *pflag.FlagSet, drain, grace time.Duration)
 type serverSettings struct {
 	listen, databaseURL, blobs, basePath string
 	store                                storeSettings
+	ownFolder                            bool     // blobs is a folder that nobody else uses
 	hosts                                []string // what a request's Host may be, besides this machine itself
 	drain, grace                         time.Duration
 	sweep                                sweepSettings

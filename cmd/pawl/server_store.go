@@ -25,6 +25,7 @@ type storeSettings struct {
 	partMemory                                         int64 // bytes, 0 for the default
 	verify                                             publish.Verification
 	reads                                              string
+	corsOrigins                                        []string
 	keys                                               *usedKeys
 }
 
@@ -41,6 +42,11 @@ func (a *app) storeSettings(blobs string) (storeSettings, error) {
 		keys:           &usedKeys{},
 	}
 	s.keys.add(s.accessKey, s.secretKey)
+	for origin := range strings.SplitSeq(a.getenv("PAWL_CORS_ORIGINS"), ",") {
+		if origin = strings.TrimSpace(origin); origin != "" {
+			s.corsOrigins = append(s.corsOrigins, origin)
+		}
+	}
 	switch s.verify {
 	case publish.VerifyRead, publish.VerifyCRC64NVME:
 	default:
@@ -59,6 +65,14 @@ func (a *app) storeSettings(blobs string) (storeSettings, error) {
 		}
 	}
 	return s, nil
+}
+
+// origins are those of pages that may want to send to the store: the ones that are named, or else this server's own.
+func (s serverSettings) origins() []string {
+	if len(s.store.corsOrigins) > 0 || s.listen == "" {
+		return s.store.corsOrigins
+	}
+	return []string{"http://" + s.listen}
 }
 
 // options are the settings as the store takes them.

@@ -114,8 +114,16 @@ type server struct {
 	api  *client.Client
 }
 
-// serve starts a server on a database and a store, on a free port of this machine.
+// serve starts a server on a database and a store, on a free port of this machine, and waits until it is ready.
 func serve(t *testing.T, dsn, blobs string, env ...string) *server {
+	t.Helper()
+	s := launch(t, dsn, blobs, env...)
+	s.awaitReady()
+	return s
+}
+
+// launch is serve without the waiting.
+func launch(t *testing.T, dsn, blobs string, env ...string) *server {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -132,14 +140,24 @@ func serve(t *testing.T, dsn, blobs string, env ...string) *server {
 		t.Fatal(err)
 	}
 	t.Cleanup(s.api.Close)
-	s.start()
+	s.launch()
 	return s
+}
+
+func (s *server) launch() {
+	s.t.Helper()
+	s.process = start(s.t, s.env, binary(s.t), "serve", "--migrate", "--drain", "0s")
 }
 
 // start starts the server's process (again, on the same address) and waits until it is ready.
 func (s *server) start() {
 	s.t.Helper()
-	s.process = start(s.t, s.env, binary(s.t), "serve", "--migrate", "--drain", "0s")
+	s.launch()
+	s.awaitReady()
+}
+
+func (s *server) awaitReady() {
+	s.t.Helper()
 	testenv.Eventually(s.t, patience, func() error {
 		select {
 		case <-s.done:
