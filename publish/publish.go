@@ -114,6 +114,7 @@ func (s *Service) Publish(ctx context.Context, req PublishRequest) (Receipt, err
 		return Receipt{}, s.refused(ctx, err)
 	}
 	s.observe().Published(receipt)
+	s.mark(ctx, receipt)
 	return receipt, nil
 }
 

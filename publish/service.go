@@ -78,6 +78,8 @@ type Service struct {
 	Observer Observer
 	// MaxFileBytes bounds one file; 0 means DefaultMaxFileBytes.
 	MaxFileBytes int64
+	// Markers writes a marker object beside the files of each generation that is sealed, for those who read only the blob store.
+	Markers bool
 	// NewUploadID draws the id of an upload; nil means 128 bits of crypto/rand. Tests set it.
 	NewUploadID func() UploadID
 

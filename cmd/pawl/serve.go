@@ -20,7 +20,7 @@ func (a *app) serveCommand() *cobra.Command {
 			"Settings: PAWL_DATABASE_URL and PAWL_BLOBS (both needed), PAWL_S3_ACCESS_KEY and PAWL_S3_SECRET_KEY (or their _FILE forms,\n" +
 			"or AWS's own ways), PAWL_S3_CA_FILE, PAWL_S3_PUBLIC_ENDPOINT, PAWL_S3_PART_MEMORY, PAWL_S3_VERIFY, PAWL_READS,\n" +
 			"PAWL_LISTEN, PAWL_HOSTS, PAWL_BASE_PATH, PAWL_LOG_FORMAT (text, json), PAWL_LOG_LEVEL, PAWL_ALLOW_UNAUTHENTICATED,\n" +
-			"PAWL_SWEEP_GRACE, PAWL_SWEEP_INTERVAL.",
+			"PAWL_SWEEP_GRACE, PAWL_SWEEP_INTERVAL, PAWL_MARKERS.",
 		Args: cobra.NoArgs,
 		RunE: a.verb(func(ctx context.Context, _ []string) error {
 			settings, err := a.serverSettings(flags, slog.LevelInfo)

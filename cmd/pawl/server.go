@@ -49,7 +49,7 @@ func startServer(ctx context.Context, s serverSettings, migrate bool) (_ *server
 	srv.close = append(srv.close, blobs.Close)
 	metrics := web.NewMetrics()
 	gate := newStoreGate(blobs)
-	service := &publish.Service{Pointers: pointers, Blobs: gate, Log: s.log, Observer: metrics}
+	service := &publish.Service{Pointers: pointers, Blobs: gate, Log: s.log, Observer: metrics, Markers: s.markers}
 	service.Direct = gate.direct()
 	service.Verification = s.store.verify
 	srv.close = append(srv.close, func() error { service.Close(); return nil })

@@ -42,6 +42,7 @@ type serverSettings struct {
 	store                                storeSettings
 	ownFolder                            bool     // blobs is a folder that nobody else uses
 	hosts                                []string // what a request's Host may be, besides this machine itself
+	markers                              bool
 	drain, grace                         time.Duration
 	sweep                                sweepSettings
 	log                                  *slog.Logger
@@ -56,6 +57,13 @@ func (a *app) serverSettings(f serverFlags, level slog.Level) (serverSettings, e
 		basePath:    a.setting(f.basePath, "PAWL_BASE_PATH"),
 		drain:       f.drain,
 		grace:       f.grace,
+	}
+	switch markers := a.getenv("PAWL_MARKERS"); markers {
+	case "", "false":
+	case "true":
+		s.markers = true
+	default:
+		return s, configError{fmt.Errorf("PAWL_MARKERS is %q; it must be true or false", markers)}
 	}
 	var err error
 	if s.store, err = a.storeSettings(s.blobs); err != nil {

@@ -110,3 +110,17 @@ func TestStoreSettings(t *testing.T) {
 		}
 	}
 }
+
+func TestMarkersSetting(t *testing.T) {
+	t.Parallel()
+	for value, want := range map[string]bool{"": false, "false": false, "true": true} {
+		a := &app{stderr: io.Discard, getenv: lookup([]string{"PAWL_MARKERS=" + value})}
+		if settings, err := a.serverSettings(serverFlags{}, slog.LevelInfo); err != nil || settings.markers != want {
+			t.Errorf("PAWL_MARKERS=%s: %v, %v", value, settings.markers, err)
+		}
+	}
+	a := &app{stderr: io.Discard, getenv: lookup([]string{"PAWL_MARKERS=yes"})}
+	if _, err := a.serverSettings(serverFlags{}, slog.LevelInfo); exitCode(err) != exitConfig || !strings.Contains(err.Error(), "true or false") {
+		t.Errorf("PAWL_MARKERS=yes: %v", err)
+	}
+}
