@@ -235,7 +235,7 @@ func TestCase26TruncatedUploads(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			cut(t, s.addr, fmt.Sprintf("PUT /v1/keys/%s/-/generations/%d/files/out.bin?publish=true HTTP/1.1\r\nHost: x\r\nPawl-Lease: %s\r\n",
+			cut(t, s.addr, fmt.Sprintf("PUT /v1/keys/%s/-/generations/%d/files/out.bin?publish=true HTTP/1.1\r\nHost: localhost\r\nPawl-Lease: %s\r\n",
 				key, lease.Token, lease.LeaseID.Hex()))
 			testenv.Eventually(t, patience, func() error {
 				g, err := s.api.Generation(ctx, key, lease.Token)
