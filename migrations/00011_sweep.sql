@@ -68,7 +68,7 @@ END $$;
 -- several of them can't end in a deadlock.
 -- +goose StatementBegin
 CREATE OR REPLACE FUNCTION pawl.fail_idle_uploads(p_idle_ms bigint, p_direct_ms bigint, p_limit integer) RETURNS jsonb
-LANGUAGE plpgsql AS $$
+LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off AS $$
 DECLARE
     t      timestamptz := clock_timestamp();
     f      pawl.files;
@@ -93,10 +93,11 @@ END $$;
 -- +goose StatementEnd
 
 -- due_uploads returns what may be swept, from the oldest on, behind a place (p_since null: from the beginning). It locks nothing: the states that
--- it finds are not left again, and sweeping twice does no harm.
+-- it finds are not left again, and sweeping twice does no harm. The planner knows nothing of the expression's values in a new index and may sort
+-- all that is due; the index has the order.
 -- +goose StatementBegin
 CREATE OR REPLACE FUNCTION pawl.due_uploads(p_grace_ms bigint, p_direct_ms bigint, p_since timestamptz, p_upload_no bigint, p_limit integer)
-RETURNS jsonb LANGUAGE plpgsql AS $$
+RETURNS jsonb LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off AS $$
 DECLARE
     t timestamptz := clock_timestamp();
 BEGIN
@@ -121,7 +122,8 @@ END $$;
 -- swept notes that what uploads had left was removed, of those of which there was no sign since due_uploads found them. So of two that sweep
 -- the same one counts, and an upload that has come to life again stays due.
 -- +goose StatementBegin
-CREATE OR REPLACE FUNCTION pawl.swept(p_since timestamptz[], p_upload_nos bigint[]) RETURNS jsonb LANGUAGE plpgsql AS $$
+CREATE OR REPLACE FUNCTION pawl.swept(p_since timestamptz[], p_upload_nos bigint[]) RETURNS jsonb
+LANGUAGE plpgsql SET enable_seqscan = off AS $$
 DECLARE
     swept integer := 0;
 BEGIN
