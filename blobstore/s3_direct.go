@@ -22,6 +22,7 @@ var _ publish.DirectStore = (*S3)(nil)
 // The headers by which a request and its signature are bound to the bytes.
 const (
 	headerChecksumSHA256    = "X-Amz-Checksum-Sha256"
+	headerChecksumCRC64NVME = "X-Amz-Checksum-Crc64nvme"
 	headerChecksumAlgorithm = "X-Amz-Checksum-Algorithm"
 	headerChecksumType      = "X-Amz-Checksum-Type"
 	fullObject              = "FULL_OBJECT"
@@ -39,7 +40,8 @@ func (s *S3) PlanDirect(size int64) (publish.DirectPlan, bool) {
 		return publish.DirectPlan{}, true
 	}
 	length := s.partLength(1, size)
-	return publish.DirectPlan{PartSize: length, Parts: publish.PartsOf(size, length)}, length <= maxPartSize
+	plan := publish.DirectPlan{PartSize: length, Parts: publish.PartsOf(size, length), PartChecksum: able.ChecksumCRC64NVME}
+	return plan, length <= maxPartSize
 }
 
 // SignPut binds the request to the length and whatever of create-only and SHA-256 the server obeys.
@@ -114,10 +116,15 @@ func (s *S3) FindParts(ctx context.Context, name publish.ObjectName) (publish.Pa
 	return best, nil
 }
 
-// SignPart binds the request to the part's length.
-func (s *S3) SignPart(ctx context.Context, name publish.ObjectName, id publish.PartsID, number int, length int64, validFor time.Duration) (publish.SignedRequest, error) {
+// SignPart binds the request to the part's length and checksum. The length alone isn't enough: some servers keep the head of a body whose
+// connection broke, as a part of full length.
+func (s *S3) SignPart(ctx context.Context, name publish.ObjectName, id publish.PartsID, number int, length int64, crc *uint64, validFor time.Duration) (publish.SignedRequest, error) {
 	query := url.Values{"partNumber": {strconv.Itoa(number)}, "uploadId": {string(id)}}
-	return s.sign(ctx, http.MethodPut, s.key(name), validFor, query, http.Header{"Content-Length": {strconv.FormatInt(length, 10)}})
+	header := http.Header{"Content-Length": {strconv.FormatInt(length, 10)}}
+	if crc != nil {
+		header.Set(headerChecksumCRC64NVME, base64.StdEncoding.EncodeToString(binary.BigEndian.AppendUint64(nil, *crc)))
+	}
+	return s.sign(ctx, http.MethodPut, s.key(name), validFor, query, header)
 }
 
 // ListParts asks for all pages.

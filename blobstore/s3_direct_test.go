@@ -137,8 +137,8 @@ func TestDirectPlan(t *testing.T) {
 		{Capabilities{Presign: true, CreateOnlyComplete: true}, 5, true, publish.DirectPlan{PartSize: partSize, Parts: 1}},
 		{able, 0, false, publish.DirectPlan{}},
 		{able, partSize, true, publish.DirectPlan{}},
-		{able, partSize + 1, true, publish.DirectPlan{PartSize: partSize, Parts: 2}},
-		{able, 5 << 40, true, publish.DirectPlan{PartSize: 525 << 20, Parts: 9987}},
+		{able, partSize + 1, true, publish.DirectPlan{PartSize: partSize, Parts: 2, PartChecksum: true}},
+		{able, 5 << 40, true, publish.DirectPlan{PartSize: 525 << 20, Parts: 9987, PartChecksum: true}},
 	} {
 		s.SetCapable(test.able)
 		if plan, offered := s.PlanDirect(test.size); offered != test.offered || plan != test.plan {
@@ -170,9 +170,13 @@ func TestDirectParts(t *testing.T) {
 	sendPart := func(number int) publish.SignedRequest {
 		t.Helper()
 		chunk := data[(number-1)*part : min(len(data), number*part)]
-		signed, err := s.SignPart(t.Context(), object, id, number, int64(len(chunk)), time.Minute)
+		crc := crc64.Checksum(chunk, nvme)
+		signed, err := s.SignPart(t.Context(), object, id, number, int64(len(chunk)), &crc, time.Minute)
 		if err != nil {
 			t.Fatal(err)
+		}
+		if status := send(t, signed, bytes.Repeat([]byte("x"), len(chunk))); status < 400 {
+			t.Errorf("other bytes for a part were answered with %d", status)
 		}
 		if status := send(t, signed, chunk[:100]); status < 400 {
 			t.Errorf("a part that is too short was answered with %d", status)

@@ -20,7 +20,7 @@ import (
 const (
 	defaultParallel = 4
 	// signAhead is how many parts are signed in one request, for each that is sent at once.
-	signAhead = 4
+	signAhead = 2
 	// freshFor is how long a signed request is used after it was asked for, by the own clock; servers make them valid for longer.
 	freshFor = 5 * time.Minute
 	// sendAttempts is how often one part is sent.
@@ -133,10 +133,23 @@ func (c *Client) signParts(ctx context.Context, file FileUpload, begun begunUplo
 			publish.SignedRequest
 		} `json:"parts"`
 	}
+	body := map[string]any{"part_numbers": numbers}
+	if begun.Checksum == "crc64nvme" {
+		sums := make([]string, len(numbers))
+		for i, number := range numbers {
+			start := int64(number-1) * begun.PartSize
+			sum, err := file.partSum(start, min(begun.PartSize, file.Size-start))
+			if err != nil {
+				return nil, err
+			}
+			sums[i] = publish.FormatCRC64NVME(sum)
+		}
+		body["crc64nvme"] = sums
+	}
 	now := time.Now()
 	err := c.do(ctx, call{
 		what: "sign parts", method: http.MethodPost, url: c.uploadsURL(file.Grant, "/"+url.PathEscape(begun.UploadID)+"/parts"),
-		lease: file.Grant.LeaseID, body: map[string]any{"part_numbers": numbers}, into: &answer, changes: false,
+		lease: file.Grant.LeaseID, body: body, into: &answer, changes: false,
 	})
 	if err != nil {
 		return nil, err

@@ -25,8 +25,9 @@ type DirectStore interface {
 	StartParts(ctx context.Context, name ObjectName, contentType string) (PartsID, error)
 	// FindParts returns the id of an upload in parts that was begun under the name, or ErrObjectNotFound.
 	FindParts(ctx context.Context, name ObjectName) (PartsID, error)
-	// SignPart signs the upload of one part, from number 1, of the given length in bytes. A part may be sent again.
-	SignPart(ctx context.Context, name ObjectName, id PartsID, number int, length int64, validFor time.Duration) (SignedRequest, error)
+	// SignPart signs the upload of one part, from number 1, of the given length in bytes. A part may be sent again. With
+	// crc, the CRC-64/NVME of its bytes, the store refuses others; it is nil where the plan has no PartChecksum.
+	SignPart(ctx context.Context, name ObjectName, id PartsID, number int, length int64, crc *uint64, validFor time.Duration) (SignedRequest, error)
 	// ListParts returns the parts that have come, ordered by number. It returns ErrObjectNotFound when there is no
 	// such upload (any more).
 	ListParts(ctx context.Context, name ObjectName, id PartsID) ([]Part, error)
@@ -55,6 +56,8 @@ type DirectPlan struct {
 	PartSize int64
 	// Parts is how many parts there are; 0 for a single request.
 	Parts int
+	// PartChecksum tells that the store can hold each part to its CRC-64/NVME.
+	PartChecksum bool
 }
 
 // Part is one part of an upload, as the store has it.

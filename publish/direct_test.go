@@ -51,7 +51,7 @@ func (r *rig) send(grant publish.Grant, direct publish.Direct, content string, m
 	if len(wanted) == 0 {
 		return nil
 	}
-	parts, err := r.SignParts(r.Context(), grant, direct.ID, wanted)
+	parts, err := r.SignParts(r.Context(), grant, direct.ID, numbered(wanted...))
 	if err != nil {
 		return err
 	}
@@ -64,6 +64,14 @@ func (r *rig) send(grant publish.Grant, direct publish.Direct, content string, m
 		}
 	}
 	return nil
+}
+
+func numbered(numbers ...int) []publish.WantedPart {
+	wanted := make([]publish.WantedPart, len(numbers))
+	for i, number := range numbers {
+		wanted[i].Number = number
+	}
+	return wanted
 }
 
 func asIs(_ int, data []byte) []byte { return data }
@@ -203,7 +211,7 @@ func TestDirectWrongBytes(t *testing.T) {
 			}
 			_, err = r.CompleteDirect(t.Context(), r.grant, direct.ID)
 			is(t, name+", again", err, publish.ErrGenerationIncomplete)
-			_, err = r.SignParts(t.Context(), r.grant, direct.ID, []int{1})
+			_, err = r.SignParts(t.Context(), r.grant, direct.ID, numbered(1))
 			is(t, name+", parts", err, publish.ErrGenerationIncomplete)
 			_, err = r.Publish(t.Context(), r.final())
 			is(t, name+", publish", err, publish.ErrGenerationIncomplete)
@@ -287,7 +295,7 @@ func TestDirectFenced(t *testing.T) {
 	late, promise := r.grant, r.promise(long)
 	direct, err := r.BeginDirect(t.Context(), promise)
 	is(t, "begin", err, "")
-	parts, err := r.SignParts(t.Context(), late, direct.ID, []int{1, 2, 3, 4})
+	parts, err := r.SignParts(t.Context(), late, direct.ID, numbered(1, 2, 3, 4))
 	is(t, "sign", err, "")
 	r.grant = r.acquire("b")
 	if _, err := r.UploadAndPublish(t.Context(), r.upload("newer"), r.final()); err != nil {
@@ -297,7 +305,7 @@ func TestDirectFenced(t *testing.T) {
 		start := int64(part.Number-1) * direct.PartSize
 		is(t, "deliver", r.blobs.Deliver(part.SignedRequest, []byte(long[start:start+part.Size])), "")
 	}
-	_, err = r.SignParts(t.Context(), late, direct.ID, []int{1})
+	_, err = r.SignParts(t.Context(), late, direct.ID, numbered(1))
 	is(t, "sign late", err, publish.ErrStaleToken)
 	_, err = r.CompleteDirect(t.Context(), late, direct.ID)
 	is(t, "complete late", err, publish.ErrStaleToken)
@@ -362,7 +370,7 @@ func TestDirectRefused(t *testing.T) {
 	direct, err := r.BeginDirect(t.Context(), r.promise(long))
 	is(t, "begin", err, "")
 	for _, numbers := range [][]int{nil, {0}, {5}, {-1}, {1, 2, 3, 4, 5}, make([]int, publish.MaxSignedParts+1)} {
-		_, err := r.SignParts(t.Context(), r.grant, direct.ID, numbers)
+		_, err := r.SignParts(t.Context(), r.grant, direct.ID, numbered(numbers...))
 		is(t, "sign", err, publish.ErrInvalidRequest)
 	}
 	if got, want := r.uploads(), (publish.UploadCounts{Pending: 1}); got != want {

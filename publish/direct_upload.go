@@ -139,9 +139,10 @@ type Direct struct {
 	// Existing is the file when the generation has it already: there is nothing to send.
 	Existing *File
 	ID       DirectID
-	// PartSize and Parts are the plan's.
-	PartSize int64
-	Parts    int
+	// PartSize, Parts and PartChecksum are the plan's.
+	PartSize     int64
+	Parts        int
+	PartChecksum bool
 	// Uploaded are the numbers of the parts that an earlier attempt has sent, ascending.
 	Uploaded []int
 	// Put is the single request, nil for an upload in parts, and where an earlier attempt has sent everything.
@@ -180,7 +181,8 @@ func (s *Service) BeginDirect(ctx context.Context, req DirectRequest) (Direct, e
 	// parts that nobody sees, or an object that no manifest names.
 	upload := start.DirectUpload
 	direct := Direct{
-		ID: DirectID{Upload: upload.ID}, PartSize: upload.PartSize, Parts: upload.parts(), SupersededBy: start.SupersededBy,
+		ID: DirectID{Upload: upload.ID}, PartSize: upload.PartSize, Parts: upload.parts(), PartChecksum: plan.PartChecksum,
+		SupersededBy: start.SupersededBy,
 	}
 	if start.Resumed {
 		s.inFlight.sign(upload.Upload)
@@ -279,13 +281,21 @@ type SignedPart struct {
 	SignedRequest
 }
 
-// SignParts signs requests for parts of a direct upload, from number 1. The fence is asked each time, so that a worker that has been
+// WantedPart names a part to be signed for.
+type WantedPart struct {
+	Number int // from 1
+	// CRC64NVME binds the request to the part's bytes: a body that is changed or cut off on the way is refused then, where a store
+	// may else keep its head for the part. It may be nil.
+	CRC64NVME *uint64
+}
+
+// SignParts signs requests for parts of a direct upload. The fence is asked each time, so that a worker that has been
 // superseded stops early; its signed requests do no harm.
-func (s *Service) SignParts(ctx context.Context, grant Grant, id DirectID, numbers []int) ([]SignedPart, error) {
+func (s *Service) SignParts(ctx context.Context, grant Grant, id DirectID, wanted []WantedPart) ([]SignedPart, error) {
 	if s.Direct == nil {
 		return nil, notOffered()
 	}
-	if len(numbers) < 1 || len(numbers) > MaxSignedParts {
+	if len(wanted) < 1 || len(wanted) > MaxSignedParts {
 		return nil, invalid("/part_numbers", "must hold 1 to %d numbers", MaxSignedParts)
 	}
 	upload, err := s.Pointers.FindDirect(ctx, grant, id.Upload, true)
@@ -296,13 +306,18 @@ func (s *Service) SignParts(ctx context.Context, grant Grant, id DirectID, numbe
 		return nil, overError(upload)
 	}
 	s.inFlight.sign(upload.Upload)
-	signed := make([]SignedPart, len(numbers))
-	for i, number := range numbers {
+	plan, _ := s.Direct.PlanDirect(upload.Size)
+	signed := make([]SignedPart, len(wanted))
+	for i, part := range wanted {
+		number, crc := part.Number, part.CRC64NVME
+		if !plan.PartChecksum {
+			crc = nil
+		}
 		if number < 1 || number > upload.parts() {
 			return nil, invalid("/part_numbers/"+strconv.Itoa(i), "must be a number from 1 to %d", upload.parts())
 		}
 		length := upload.partLength(number)
-		request, err := s.Direct.SignPart(ctx, upload.Object(), id.Parts, number, length, signedFor)
+		request, err := s.Direct.SignPart(ctx, upload.Object(), id.Parts, number, length, crc, signedFor)
 		if err != nil {
 			return nil, err
 		}

@@ -15,7 +15,9 @@ type directAnswer struct {
 	// PartSize is in bytes; it and Parts are 0 for a single request.
 	PartSize int64 `json:"part_size"`
 	Parts    int   `json:"parts"`
-	Uploaded []int `json:"uploaded"`
+	// PartChecksum is crc64nvme where parts can be held to theirs, else "".
+	PartChecksum string `json:"part_checksum"`
+	Uploaded     []int  `json:"uploaded"`
 	// Put is the single request; null for an upload in parts, and when everything has come already.
 	Put          *publish.SignedRequest `json:"put"`
 	SupersededBy publish.Token          `json:"superseded_by,omitempty"`
@@ -63,6 +65,9 @@ func (h *Handler) beginDirect(c *call) error {
 		UploadID: direct.ID, PartSize: direct.PartSize, Parts: direct.Parts, Uploaded: direct.Uploaded, Put: direct.Put,
 		SupersededBy: direct.SupersededBy,
 	}
+	if direct.PartChecksum {
+		answer.PartChecksum = "crc64nvme"
+	}
 	if answer.Uploaded == nil {
 		answer.Uploaded = []int{}
 	}
@@ -76,14 +81,39 @@ func (h *Handler) signParts(c *call) error {
 		return err
 	}
 	var numbers []int
-	if err := readJSON(c, members{"part_numbers": &numbers}); err != nil {
+	var sums []string
+	if err := readJSON(c, members{"part_numbers": &numbers, "crc64nvme": &sums}); err != nil {
 		return err
 	}
-	parts, err := h.service.SignParts(c.Request().Context(), grant, c.upload, numbers)
+	wanted, err := wantedParts(numbers, sums)
+	if err != nil {
+		return err
+	}
+	parts, err := h.service.SignParts(c.Request().Context(), grant, c.upload, wanted)
 	if err != nil {
 		return err
 	}
 	return respond(c, http.StatusOK, map[string]any{"parts": parts})
+}
+
+// wantedParts pairs the numbers of parts with their checksums, if there are any.
+func wantedParts(numbers []int, sums []string) ([]publish.WantedPart, error) {
+	if len(sums) != 0 && len(sums) != len(numbers) {
+		return nil, publish.InvalidField(publish.ErrInvalidRequest, "/crc64nvme", "must have one sum for each of part_numbers, in their order")
+	}
+	wanted := make([]publish.WantedPart, len(numbers))
+	for i, number := range numbers {
+		wanted[i].Number = number
+		if len(sums) == 0 {
+			continue
+		}
+		crc, err := publish.ParseCRC64NVME(sums[i])
+		if err != nil {
+			return nil, pointAt("/crc64nvme/"+strconv.Itoa(i), err)
+		}
+		wanted[i].CRC64NVME = &crc
+	}
+	return wanted, nil
 }
 
 // verifyingAnswer is the answer to a completion that isn't at its end.

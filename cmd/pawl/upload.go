@@ -8,6 +8,7 @@ import (
 	"os"
 	"time"
 
+	"github.com/minio/crc64nvme"
 	"github.com/spf13/pflag"
 
 	"github.com/pawlhq/pawl/client"
@@ -95,7 +96,7 @@ func (u *upload) request(grant publish.Grant) publish.UploadRequest {
 func (u *upload) fileUpload(grant publish.Grant) client.FileUpload {
 	return client.FileUpload{
 		Grant: grant, Path: u.path, ContentType: u.contentType, Source: u.file, Size: u.size, Digest: u.sum, CRC64NVME: &u.crc,
-		Mode: u.mode, Parallel: u.parallel, Sent: u.sent,
+		NewCRC64NVME: crc64nvme.New, Mode: u.mode, Parallel: u.parallel, Sent: u.sent,
 	}
 }
 

@@ -86,7 +86,7 @@ func (b *Blobs) FindParts(ctx context.Context, name publish.ObjectName) (id publ
 }
 
 // SignPart makes a request that Deliver carries out.
-func (b *Blobs) SignPart(_ context.Context, name publish.ObjectName, id publish.PartsID, number int, length int64, validFor time.Duration) (publish.SignedRequest, error) {
+func (b *Blobs) SignPart(_ context.Context, name publish.ObjectName, id publish.PartsID, number int, length int64, _ *uint64, validFor time.Duration) (publish.SignedRequest, error) {
 	assertObjectName(name)
 	return signed(url.Values{
 		"name": {string(name)}, "id": {string(id)}, "part": {strconv.Itoa(number)}, "size": {strconv.FormatInt(length, 10)},
