@@ -123,8 +123,8 @@ func (a *app) greet(address, data string) {
 	key := address + "/v1/keys/demo/hello-" + strings.ToLower(rand.Text()[:6])
 	a.printf("Pawl serves %s/ (data in %s; Ctrl-C stops it)\n\n", address, data)
 	a.printf("Take a lease, upload and publish under its token, read the current version:\n\n")
-	a.printf("  LEASE=$(head -c16 /dev/urandom | od -An -vtx1 | tr -d ' \\n')\n")
-	a.printf("  curl -sS -X POST %s/-/lease -H 'Content-Type: application/json' -d '{\"holder\":\"me\",\"ttl\":\"1h\",\"lease_id\":\"'$LEASE'\"}'\n", key)
+	a.printf("  LEASE=$(head -c16 /dev/urandom | od -An -vtx1 | tr -d ' \\n'); "+
+		"curl -sS -X POST %s/-/lease -H 'Content-Type: application/json' -d '{\"holder\":\"me\",\"ttl\":\"1h\",\"lease_id\":\"'$LEASE'\"}'\n", key)
 	a.printf("  curl -sS -X PUT '%s/-/generations/1/files/hello.txt?publish=true' -H \"Pawl-Lease: $LEASE\" --data-binary 'Hello from Pawl'\n", key)
 	a.printf("  curl -sSL %s/-/current\n", key)
 }

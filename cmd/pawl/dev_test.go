@@ -63,7 +63,7 @@ func TestDevFromNothing(t *testing.T) {
 	}
 	greeting := dev.stdout.String()
 	lines := commandLine.FindAllStringSubmatch(greeting, -1)
-	if len(lines) != 4 {
+	if len(lines) != 3 {
 		t.Fatalf("greeting %q", greeting)
 	}
 	if secret := regexp.MustCompile(`[0-9a-f]{32}`).FindString(greeting); secret != "" {
