@@ -116,12 +116,13 @@ END $$;
 -- +goose StatementEnd
 
 -- publish locks the key, then the generation, and checks in the order of the API: existence, unknown token, lease id,
--- replay, stale, condemned, sealed, preconditions, completeness. Then it flips.
+-- replay, stale, condemned, sealed, preconditions, completeness. Then it flips. The last two have defaults for servers of before
+-- this migration, which call it without while they are restarted one by one.
 -- +goose StatementBegin
 CREATE FUNCTION pawl.publish(p_key text, p_token bigint, p_lease bytea, p_final boolean, p_primary text,
     p_source_revision bigint, p_metadata jsonb, p_manifest_digest bytea, p_release boolean,
     p_match_token bigint, p_match_revision bigint, p_create_only boolean,
-    p_expect text[], p_allow_empty boolean, p_reuse_from bigint, p_reuse_stale boolean) RETURNS jsonb LANGUAGE plpgsql AS $$
+    p_expect text[], p_allow_empty boolean, p_reuse_from bigint DEFAULT NULL, p_reuse_stale boolean DEFAULT false) RETURNS jsonb LANGUAGE plpgsql AS $$
 DECLARE
     k            pawl.keys;
     g            pawl.generations;

@@ -29,7 +29,7 @@ func TestSchemaRefusesBadRows(t *testing.T) {
 		`SELECT pawl.acquire('k', sha256('A'), 'A', 60000, '{}')`,
 		`SELECT pawl.begin_upload('k', 1, sha256('A'), 'f', decode(md5('1'), 'hex'), NULL, false)`,
 		`SELECT pawl.complete_upload('k', 1, sha256('A'), 'f', 1, 3, sha256('abc'), 'text/plain')`,
-		`SELECT pawl.publish('k', 1, sha256('A'), true, NULL, NULL, '{}', NULL, true, NULL, NULL, false, NULL, false, NULL, false)`,
+		`SELECT pawl.publish('k', 1, sha256('A'), true, NULL, NULL, '{}', NULL, true, NULL, NULL, false, NULL, false)`, // As a server from before reuse_from calls it.
 		`SELECT pawl.acquire('k', sha256('B'), 'B', 60000, '{}')`,
 	} {
 		if err := exec(sql); err != nil {
