@@ -43,6 +43,19 @@ func TestJSON(t *testing.T) {
 			"published_at":"2026-07-01T12:00:00.005Z","publisher":"a","source_revision":0,"metadata":{"m":"1"},"replayed":false,
 			"current":{"token":17,"revision":1},"previous":null,"lease_expired":false}`},
 		{
+			"a receipt of what was carried over", &publish.Receipt{
+				Key: "k", Token: 18, Revision: 1, ManifestDigest: publish.Digest{1}, Files: 3, Bytes: 6, PublishedAt: at, Publisher: "a",
+				ReuseFrom: 17, ReusedFiles: 2, ReusedBytes: 4,
+			}, `{"key":"k","token":18,"revision":1,"manifest_digest":"` + hex + `","final":false,"files":3,"bytes":6,
+			"published_at":"2026-07-01T12:00:00.005Z","publisher":"a","replayed":false,"current":null,"previous":null,"lease_expired":false,
+			"reuse_from":17,"reused_files":2,"reused_bytes":4}`,
+		},
+		{
+			"a resolved key", &publish.Resolved{Key: "k", Found: true, Token: 17, Revision: 2, ManifestDigest: publish.Digest{1}, Final: true},
+			`{"key":"k","found":true,"token":17,"revision":2,"manifest_digest":"` + hex + `","final":true,"url":null}`,
+		},
+		{"a key that resolves to nothing", &publish.Resolved{Key: "k"}, `{"key":"k","found":false,"url":null}`},
+		{
 			"a pointer", &publish.Pointer{Key: "k", Token: 17, Revision: 1, ManifestDigest: publish.Digest{1}, Files: 2, Bytes: 3, PublishedAt: at, Publisher: "a"},
 			`{"key":"k","token":17,"revision":1,"manifest_digest":"` + hex + `","final":false,"files":2,"bytes":3,
 			"published_at":"2026-07-01T12:00:00.005Z","publisher":"a"}`,
@@ -91,6 +104,8 @@ func newLike(v any) any {
 		return new(publish.Receipt)
 	case *publish.Pointer:
 		return new(publish.Pointer)
+	case *publish.Resolved:
+		return new(publish.Resolved)
 	case *publish.UploadResult:
 		return new(publish.UploadResult)
 	case *publish.Rejection:

@@ -19,6 +19,8 @@ func reuseTests() []pointerTest {
 		{name: "progressive", run: testReuseProgressive},
 		{name: "deleted", run: testReuseDeleted},
 		{name: "granted-mode", run: testReuseGrantedMode},
+		{name: "race-of-publishes", run: testReuseRace},
+		{name: "race-with-uploads", run: testReuseUploadRace},
 	}
 }
 
