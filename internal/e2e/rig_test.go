@@ -62,8 +62,15 @@ type process struct {
 // start starts a program that is killed at the latest when the test ends.
 func start(t *testing.T, env []string, name string, args ...string) *process {
 	t.Helper()
+	return startReading(t, nil, env, name, args...)
+}
+
+// startReading starts a program with something to read; nil is nothing.
+func startReading(t *testing.T, input io.Reader, env []string, name string, args ...string) *process {
+	t.Helper()
 	p := &process{t: t, cmd: exec.Command(name, args...), done: make(chan struct{})}
 	p.cmd.Env = append(os.Environ(), env...)
+	p.cmd.Stdin = input
 	p.cmd.Stdout, p.cmd.Stderr = &p.out, &p.errs
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	p.cmd.WaitDelay = 5 * time.Second
@@ -169,10 +176,10 @@ func (s *server) awaitReady() {
 	})
 }
 
-// kill ends the server's process as a power cut would.
-func (s *server) kill() {
-	s.signal(syscall.SIGKILL)
-	<-s.done
+// kill ends a process as a power cut would.
+func (p *process) kill() {
+	p.signal(syscall.SIGKILL)
+	<-p.done
 }
 
 // pawl starts the command line as a client of the server.

@@ -124,7 +124,57 @@ func (s S3) withBucket(t testing.TB) S3 {
 	if err != nil {
 		t.Fatalf("make bucket: %v", err)
 	}
+	t.Cleanup(func() {
+		// What the test itself has started is over by now: its clean-ups come before this one.
+		left, err := s.Unfinished()
+		if err != nil {
+			t.Errorf("look for unfinished uploads: %v", err)
+		}
+		for _, upload := range left {
+			t.Errorf("an unfinished upload is left in the bucket: %s", upload)
+		}
+	})
 	return s
+}
+
+// Unfinished lists the keys of multipart uploads that are neither completed nor aborted, one for each.
+func (s S3) Unfinished() (keys []string, err error) {
+	ctx, cancel := context.WithTimeout(context.Background(), setupTimeout)
+	defer cancel()
+	err = s.withClient(func(client *minio.Client) error {
+		core := minio.Core{Client: client}
+		key, id := "", ""
+		for {
+			page, err := core.ListMultipartUploads(ctx, s.Bucket, "", key, id, "", 1000)
+			if err != nil {
+				return err
+			}
+			for _, upload := range page.Uploads {
+				keys = append(keys, upload.Key)
+			}
+			if !page.IsTruncated {
+				return nil
+			}
+			key, id = page.NextKeyMarker, page.NextUploadIDMarker
+		}
+	})
+	return keys, err
+}
+
+// Objects lists the keys of all objects.
+func (s S3) Objects() (keys []string, err error) {
+	ctx, cancel := context.WithTimeout(context.Background(), setupTimeout)
+	defer cancel()
+	err = s.withClient(func(client *minio.Client) error {
+		for object := range client.ListObjects(ctx, s.Bucket, minio.ListObjectsOptions{Recursive: true}) {
+			if object.Err != nil {
+				return object.Err
+			}
+			keys = append(keys, object.Key)
+		}
+		return nil
+	})
+	return keys, err
 }
 
 func (s S3) withClient(do func(*minio.Client) error) error {
