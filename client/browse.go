@@ -3,6 +3,7 @@ package client
 import (
 	"context"
 	"errors"
+	"fmt"
 	"iter"
 	"net/http"
 	"net/url"
@@ -87,6 +88,33 @@ func (c *Client) FilesAt(ctx context.Context, key publish.Key, version publish.V
 	var page publish.FilePage
 	err := c.do(ctx, call{what: "files", method: http.MethodGet, url: c.keyURL(key, generationPath(version.Token)+"/files", query), into: &page})
 	return page, err
+}
+
+// AllFiles yields all published files of a generation in order of their paths, and stops at the first error. It asks for a page at a
+// time. When the generation isn't sealed, a publish meanwhile can mix two revisions: publish.ManifestDigest of what came tells.
+func (c *Client) AllFiles(ctx context.Context, key publish.Key, token publish.Token) iter.Seq2[publish.File, error] {
+	return func(yield func(publish.File, error) bool) {
+		for after := publish.Path(""); ; {
+			page, err := c.Files(ctx, key, token, after, publish.MaxPageSize)
+			if err != nil {
+				yield(publish.File{}, err)
+				return
+			}
+			for _, file := range page.Files {
+				if !yield(file, nil) {
+					return
+				}
+			}
+			if page.Next == "" {
+				return
+			}
+			if page.Next <= after {
+				yield(publish.File{}, fmt.Errorf("files of %s: the server's pages don't go on after %q", key, after))
+				return
+			}
+			after = page.Next
+		}
+	}
 }
 
 func setLimit(query url.Values, limit int) {

@@ -27,7 +27,8 @@ type Download struct {
 	request downloadRequest
 	body    io.ReadCloser
 	etag    string
-	n       int64 // bytes read so far
+	n       int64 // bytes read so far, by this download and the one that it goes on from
+	known   bool  // Size and Digest stood in a manifest
 	hash    hash.Hash
 	breaks  int // since the last byte that came
 	err     error
@@ -64,6 +65,8 @@ func (d *Download) Read(p []byte) (int, error) {
 			d.breaks = 0
 		}
 		switch {
+		case d.known && d.n > d.Size:
+			d.err = d.verify() // Not a byte more is read than a disk was asked to hold.
 		case err == nil:
 			return n, nil
 		case errors.Is(err, io.EOF) && (d.Size < 0 || d.n >= d.Size):
@@ -141,7 +144,14 @@ func (d *Download) connect() error {
 // accept looks at the head of an answer: what is promised by the first, and whether a later one goes on with it.
 func (d *Download) accept(resp *http.Response) error {
 	etag := resp.Header.Get("ETag")
-	if d.n == 0 {
+	switch {
+	case d.known && d.n == 0:
+		if resp.StatusCode != http.StatusOK || etag != d.etag {
+			return errChanged()
+		}
+		d.ContentType = resp.Header.Get("Content-Type")
+		return nil
+	case d.n == 0:
 		d.etag, d.Size, d.ContentType = etag, resp.ContentLength, resp.Header.Get("Content-Type")
 		d.Digest = promisedDigest(resp.Header)
 		if strings.HasPrefix(etag, "W/") {
@@ -151,9 +161,13 @@ func (d *Download) accept(resp *http.Response) error {
 	}
 	from := fmt.Sprintf("bytes %d-", d.n)
 	if resp.StatusCode != http.StatusPartialContent || etag != d.etag || !strings.HasPrefix(resp.Header.Get("Content-Range"), from) {
-		return &publish.Error{Code: publish.ErrDigestMismatch, Detail: "the file changed while it was downloaded; start again"}
+		return errChanged()
 	}
 	return nil
+}
+
+func errChanged() error {
+	return &publish.Error{Code: publish.ErrDigestMismatch, Detail: "the file changed while it was downloaded; start again"}
 }
 
 // promisedDigest reads Repr-Digest (RFC 9530), or an ETag that is a SHA-256 in hex.
