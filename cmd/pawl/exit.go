@@ -147,6 +147,18 @@ func (e uploadError) exitCode() int {
 	return exitCode(e.err)
 }
 
+// downloadError says which file of a set a download failed for.
+type downloadError struct {
+	path publish.Path
+	err  error
+}
+
+func (e downloadError) Error() string {
+	return fmt.Sprintf("downloading %s: %s", e.path, message(e.err))
+}
+func (e downloadError) Unwrap() error { return e.err }
+func (e downloadError) exitCode() int { return exitCode(e.err) }
+
 // uploadFailure names the file that an upload failed for, unless it is the fence that spoke: then the file doesn't matter.
 func uploadFailure(path publish.Path, err error) error {
 	if err == nil || exitCode(err) == exitFenced {

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -18,13 +19,19 @@ import (
 
 func (a *app) getCommand() *cobra.Command {
 	var name, output string
+	var number int64
+	var folder folderFlags
 	cmd := &cobra.Command{
 		Use:   "get KEY",
-		Short: "Download a file of the current version, and check its digest",
+		Short: "Download a file of the current version, or all of them into a folder, and check the digests",
 		Long: "Download the primary file of the current version, or the one that --path names. A broken connection is resumed on the\n" +
 			"permanent address, so the bytes are those of one version. The output appears only once its digest was checked; with\n" +
-			"-o - the exit code tells whether what came is good.",
-		Args: cobra.ExactArgs(1),
+			"-o - the exit code tells whether what came is good.\n\n" +
+			"With --dir, make a folder hold exactly the files of the version. They are put together in a hidden folder beside it, .NAME.pawl-get, and\n" +
+			"swapped into place when all are there and good: the folder has the files of before or the new ones, never a mix, also when this is\n" +
+			"killed. The next run goes on with what had come. Files that are the same in the folder of before are hard links to them.",
+		Example: "  pawl get shots/010/comp --dir comp",
+		Args:    cobra.ExactArgs(1),
 		RunE: a.verb(func(ctx context.Context, args []string) error {
 			key, err := a.key(args[0])
 			if err != nil {
@@ -36,16 +43,34 @@ func (a *app) getCommand() *cobra.Command {
 					return err
 				}
 			}
+			var token publish.Token
+			if a.flagGiven("token") {
+				if token, err = publish.ParseToken(strconv.FormatInt(number, 10)); err != nil {
+					return usageError{fmt.Errorf("--token: %w", err)}
+				}
+			}
+			if err := folder.check(); err != nil {
+				return err
+			}
 			c, err := a.newClient(quickRetry)
 			if err != nil {
 				return err
 			}
 			defer c.Close()
-			return a.get(ctx, c, key, wanted, output)
+			if a.flagGiven("dir") {
+				return a.getFolder(ctx, c, key, token, folder)
+			}
+			return a.get(ctx, c, key, token, wanted, output)
 		}),
 	}
 	cmd.Flags().StringVar(&name, "path", "", "path of the file in the version (default: the primary file)")
 	cmd.Flags().StringVarP(&output, "output", "o", "", "where to write to, - for stdout (default: the base name of the path, here)")
+	cmd.Flags().Int64Var(&number, "token", 0, "token of the version to read (default: the current one)")
+	cmd.Flags().StringVar(&folder.dir, "dir", "", "folder to fill with all files of the version")
+	cmd.Flags().BoolVar(&folder.replace, "replace", false, "with --dir: also replace a folder that pawl get didn't put there, or that was changed since")
+	cmd.Flags().IntVar(&folder.parallel, "parallel", 8, "with --dir: how many files are downloaded at once")
+	cmd.MarkFlagsMutuallyExclusive("dir", "path")
+	cmd.MarkFlagsMutuallyExclusive("dir", "output")
 	return cmd
 }
 
@@ -60,8 +85,8 @@ type gotten struct {
 	URL     string          `json:"url"`
 }
 
-func (a *app) get(ctx context.Context, c *client.Client, key publish.Key, wanted publish.Path, output string) error {
-	pointer, err := c.Pointer(ctx, key)
+func (a *app) get(ctx context.Context, c *client.Client, key publish.Key, token publish.Token, wanted publish.Path, output string) error {
+	pointer, err := findVersion(ctx, c, key, token)
 	if err != nil {
 		return err
 	}
@@ -69,7 +94,7 @@ func (a *app) get(ctx context.Context, c *client.Client, key publish.Key, wanted
 		wanted = pointer.Primary
 	}
 	if wanted == "" {
-		return usageError{fmt.Errorf("the current version %s of %s has %d files and no primary one: name one with --path", pointer.Version(), key, pointer.Files)}
+		return usageError{fmt.Errorf("version %s of %s has %d files and no primary one: name one with --path", pointer.Version(), key, pointer.Files)}
 	}
 	if output == "" {
 		if output, err = localName(wanted); err != nil {
