@@ -122,8 +122,10 @@ func TestDirectUploadRefused(t *testing.T) {
 		w.call("DELETE", w.generation()+"/uploads/"+bad, "", "Pawl-Lease", w.lease).wantProblem(publish.ErrInvalidRequest)
 	}
 	w.call("POST", w.generation()+"/uploads/"+strings.Repeat("0", 32)+".x/complete", "", "Pawl-Lease", w.lease).wantProblem(publish.ErrNotFound)
-	for _, body := range []string{``, `{"part_numbers":[]}`, `{"part_numbers":["1"]}`, `{"part_numbers":[0]}`, `{"part_numbers":[99]}`, `{"part_numbers":1}`,
-		`{"part_numbers":[1],"crc64nvme":["12"]}`, `{"part_numbers":[1],"crc64nvme":["0000000000000000","0000000000000000"]}`} {
+	for _, body := range []string{
+		``, `{"part_numbers":[]}`, `{"part_numbers":["1"]}`, `{"part_numbers":[0]}`, `{"part_numbers":[99]}`, `{"part_numbers":1}`,
+		`{"part_numbers":[1],"crc64nvme":["12"]}`, `{"part_numbers":[1],"crc64nvme":["0000000000000000","0000000000000000"]}`,
+	} {
 		w.call("POST", w.generation()+"/uploads/"+id+"/parts", body, "Pawl-Lease", w.lease).wantProblem(publish.ErrInvalidRequest)
 	}
 	w.call("DELETE", w.generation()+"/uploads/"+id, "", "Pawl-Lease", w.lease).want(204)

@@ -293,7 +293,8 @@ func TestCase09CutOff(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _ = resp.Body.Close(); resp.StatusCode != http.StatusOK {
+		_ = resp.Body.Close()
+		if resp.StatusCode != http.StatusOK {
 			t.Fatalf("A's part %d was answered with %s by the store", part.Number, resp.Status)
 		}
 	}
@@ -322,7 +323,8 @@ func TestCase09CutOff(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _ = resp.Body.Close(); resp.StatusCode != http.StatusNoContent {
+	_ = resp.Body.Close()
+	if resp.StatusCode != http.StatusNoContent {
 		t.Errorf("A's abort was answered with %s", resp.Status)
 	}
 }
