@@ -17,7 +17,7 @@ VERSITYGW = github.com/versity/versitygw/cmd/versitygw@v1.8.0
 # Tools are built once for all clones on a machine, anew for each version of a tool or of Go, and linked to .tools/bin.
 TOOLS ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/pawl-tools/$(shell $(GO) env GOVERSION)
 
-.PHONY: run build setup test test-docker lint lint-code format vulnerabilities tools tool-% clean
+.PHONY: run build setup test test-docker test-s3 bench lint lint-code format vulnerabilities tools tool-% clean
 .DEFAULT_GOAL := build
 
 run: build
@@ -38,6 +38,17 @@ test: setup tool-versitygw
 test-docker: setup tool-versitygw
 	@.ci/setup docker
 	@PAWL_TEST_NO_SKIP=1 .ci/with-docker $(GO) test -race -timeout 20m -run Docker $(TESTFLAGS) $(PACKAGES)
+
+# The tests of the S3 side against any server, with keys that may make buckets: they make their own and remove them.
+#   make test-s3 ENDPOINT=https://host:port ACCESS_KEY=… SECRET_KEY=… [REGION=us-east-1]
+test-s3:
+	@test -n "$(ENDPOINT)" || { echo "make test-s3: give ENDPOINT=https://host:port ACCESS_KEY=… SECRET_KEY=…" >&2; exit 2; }
+	@PAWL_TEST_S3_ENDPOINT="$(ENDPOINT)" PAWL_TEST_S3_ACCESS_KEY="$(ACCESS_KEY)" PAWL_TEST_S3_SECRET_KEY="$(SECRET_KEY)" \
+		PAWL_TEST_S3_REGION="$(REGION)" $(GO) test -race -count=1 -timeout 20m -run '$(or $(RUN),S3|Direct|Part|Case)' $(TESTFLAGS) ./blobstore
+
+# `pawl put` of 1 GiB beside a plain program of the same S3 library, by turns; needs 16 GiB of disk.
+bench: setup tool-versitygw
+	$(GO) test -run '^$$' -bench Put -benchtime 1x -timeout 20m $(TESTFLAGS) ./internal/e2e
 
 lint: lint-code vulnerabilities
 

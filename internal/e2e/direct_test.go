@@ -27,7 +27,7 @@ import (
 )
 
 // serveS3 starts a server on a bucket of its own.
-func serveS3(t *testing.T, bucket testenv.S3, env ...string) *server {
+func serveS3(t testing.TB, bucket testenv.S3, env ...string) *server {
 	t.Helper()
 	return serve(t, testenv.Postgres(t), s3Address(bucket),
 		append([]string{"PAWL_S3_ACCESS_KEY=" + bucket.AccessKey, "PAWL_S3_SECRET_KEY=" + bucket.SecretKey}, env...)...)

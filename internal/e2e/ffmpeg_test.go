@@ -21,7 +21,7 @@ import (
 
 // transcode is one worker that lets ffmpeg write into a generation, with nothing but the lease as the password in a URL.
 type transcode struct {
-	t     *testing.T
+	t     testing.TB
 	s     *server
 	lease client.Lease
 }

@@ -40,7 +40,7 @@ var pawl = sync.OnceValues(func() (string, error) {
 	return path, nil
 })
 
-func binary(t *testing.T) string {
+func binary(t testing.TB) string {
 	t.Helper()
 	path, err := pawl()
 	if err != nil {
@@ -51,7 +51,7 @@ func binary(t *testing.T) string {
 
 // process is a started program with what it has printed so far.
 type process struct {
-	t    *testing.T
+	t    testing.TB
 	cmd  *exec.Cmd
 	out  testenv.Buffer
 	errs testenv.Buffer
@@ -60,7 +60,7 @@ type process struct {
 }
 
 // start starts a program that is killed at the latest when the test ends.
-func start(t *testing.T, env []string, name string, args ...string) *process {
+func start(t testing.TB, env []string, name string, args ...string) *process {
 	t.Helper()
 	return startReading(t, nil, env, name, args...)
 }
@@ -114,7 +114,7 @@ func (p *process) exit() int {
 // server is one `pawl serve` process.
 type server struct {
 	*process
-	t    *testing.T
+	t    testing.TB
 	env  []string
 	addr string
 	url  string
@@ -122,7 +122,7 @@ type server struct {
 }
 
 // serve starts a server on a database and a store, on a free port of this machine, and waits until it is ready.
-func serve(t *testing.T, dsn, blobs string, env ...string) *server {
+func serve(t testing.TB, dsn, blobs string, env ...string) *server {
 	t.Helper()
 	s := launch(t, dsn, blobs, env...)
 	s.awaitReady()

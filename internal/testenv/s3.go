@@ -3,6 +3,7 @@
 package testenv
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -35,9 +36,16 @@ type S3 struct {
 
 var s3Server shared[S3]
 
-// S3Bucket returns a bucket of its own for this test, on a real S3 server that is started once a test process.
+// S3Bucket returns a bucket of its own for this test, on a real S3 server that is started once a test process, or on the one that
+// PAWL_TEST_S3_ENDPOINT names: there PAWL_TEST_S3_ACCESS_KEY and PAWL_TEST_S3_SECRET_KEY must be allowed to make buckets.
 func S3Bucket(t testing.TB) S3 {
 	t.Helper()
+	if endpoint := os.Getenv("PAWL_TEST_S3_ENDPOINT"); endpoint != "" {
+		return S3{
+			Endpoint: endpoint, AccessKey: os.Getenv("PAWL_TEST_S3_ACCESS_KEY"), SecretKey: os.Getenv("PAWL_TEST_S3_SECRET_KEY"),
+			Region: cmp.Or(os.Getenv("PAWL_TEST_S3_REGION"), "us-east-1"),
+		}.withBucket(t)
+	}
 	return s3Server.get(t, startVersityGW).withBucket(t)
 }
 
@@ -114,7 +122,7 @@ func (s S3) awaitAnswer(ctx context.Context, ended <-chan struct{}) error {
 	})
 }
 
-// withBucket makes a bucket for t. It goes with the server's folder.
+// withBucket makes a bucket for t, which goes with it.
 func (s S3) withBucket(t testing.TB) S3 {
 	t.Helper()
 	s.Bucket = "t-" + strings.ToLower(rand.Text()[:20])
@@ -133,8 +141,30 @@ func (s S3) withBucket(t testing.TB) S3 {
 		for _, upload := range left {
 			t.Errorf("an unfinished upload is left in the bucket: %s", upload)
 		}
+		if os.Getenv("PAWL_TEST_S3_ENDPOINT") != "" { // Ours goes with its folder.
+			if err := s.remove(); err != nil {
+				t.Errorf("remove the bucket %s: %v", s.Bucket, err)
+			}
+		}
 	})
 	return s
+}
+
+// remove deletes the bucket with all that is in it.
+func (s S3) remove() error {
+	ctx, cancel := context.WithTimeout(context.Background(), setupTimeout)
+	defer cancel()
+	return s.withClient(func(client *minio.Client) error {
+		for object := range client.ListObjects(ctx, s.Bucket, minio.ListObjectsOptions{Recursive: true}) {
+			if object.Err != nil {
+				return object.Err
+			}
+			if err := client.RemoveObject(ctx, s.Bucket, object.Key, minio.RemoveObjectOptions{}); err != nil {
+				return err
+			}
+		}
+		return client.RemoveBucket(ctx, s.Bucket)
+	})
 }
 
 // Unfinished lists the keys of multipart uploads that are neither completed nor aborted, one for each.
@@ -180,7 +210,9 @@ func (s S3) Objects() (keys []string, err error) {
 func (s S3) withClient(do func(*minio.Client) error) error {
 	transport := &http.Transport{}
 	defer transport.CloseIdleConnections()
-	client, err := minio.New(strings.TrimPrefix(s.Endpoint, "http://"), &minio.Options{
+	host, secure := strings.CutPrefix(s.Endpoint, "https://")
+	client, err := minio.New(strings.TrimPrefix(host, "http://"), &minio.Options{
+		Secure:     secure,
 		Creds:      credentials.NewStaticV4(s.AccessKey, s.SecretKey, ""),
 		Region:     s.Region,
 		Transport:  transport,
