@@ -115,16 +115,7 @@ func (d *Download) verify() error {
 // connect asks for the file from d.n on. The whole is asked for first; a resumption must be of the same content.
 func (d *Download) connect() error {
 	return d.client.repeated(d.ctx, "download", false, func(ctx context.Context) error {
-		req, err := d.client.newRequest(ctx, http.MethodGet, d.request.url, http.NoBody, d.request.lease)
-		if err != nil {
-			return err
-		}
-		req.Header.Set("Accept-Encoding", "identity") // a re-coded body would have another length and digest
-		if d.n > 0 {
-			req.Header.Set("Range", fmt.Sprintf("bytes=%d-", d.n))
-			req.Header.Set("If-Range", d.etag)
-		}
-		resp, err := d.client.roundTrip(req)
+		resp, promise, err := d.fetch(ctx)
 		if err != nil {
 			return err
 		}
@@ -132,7 +123,7 @@ func (d *Download) connect() error {
 			defer closeBody(resp)
 			return decodeError(resp)
 		}
-		if err := d.accept(resp); err != nil {
+		if err := d.accept(resp, promise); err != nil {
 			_ = resp.Body.Close() //nolint:errcheck // Nothing was written.
 			return err
 		}
@@ -141,9 +132,10 @@ func (d *Download) connect() error {
 	})
 }
 
-// accept looks at the head of an answer: what is promised by the first, and whether a later one goes on with it.
-func (d *Download) accept(resp *http.Response) error {
-	etag := resp.Header.Get("ETag")
+// accept looks at the head of an answer: what is promised by the first, and whether a later one goes on with it. promise is the head
+// in which the server has said what the file is.
+func (d *Download) accept(resp *http.Response, promise http.Header) error {
+	etag := promise.Get("ETag")
 	switch {
 	case d.known && d.n == 0:
 		if resp.StatusCode != http.StatusOK || etag != d.etag {
@@ -153,7 +145,7 @@ func (d *Download) accept(resp *http.Response) error {
 		return nil
 	case d.n == 0:
 		d.etag, d.Size, d.ContentType = etag, resp.ContentLength, resp.Header.Get("Content-Type")
-		d.Digest = promisedDigest(resp.Header)
+		d.Digest = promisedDigest(promise)
 		if strings.HasPrefix(etag, "W/") {
 			d.etag = "" // a weak tag doesn't identify bytes, so there is no resuming
 		}

@@ -42,8 +42,8 @@ type DirectStore interface {
 
 // ReadSigner is the side of a BlobStore by which clients fetch bytes without a detour through this server.
 type ReadSigner interface {
-	// SignGet signs the reading of an object; HEAD and Range work with the same URL where the store allows it. The answer
-	// carries the given headers. Signing calls nobody.
+	// SignGet signs the reading of an object, by GET; Range works with it. The answer carries the given headers. Signing calls
+	// nobody. It returns errors.ErrUnsupported while the store isn't known to take signed requests.
 	SignGet(ctx context.Context, name ObjectName, answer AnswerHeaders, validFor time.Duration) (SignedRequest, error)
 }
 

@@ -122,3 +122,22 @@ func (s *Service) OpenFile(ctx context.Context, file StoredFile, offset, length 
 	}
 	return body, nil
 }
+
+// SignedReadFor is how long a signed reading may be begun. One that was begun goes on.
+const SignedReadFor = 15 * time.Minute
+
+// SignRead signs the reading of a file at the store. offered is false where the file is streamed by OpenFile: always, unless Reads is set,
+// and for a file that isn't published, which is for its publisher alone.
+func (s *Service) SignRead(ctx context.Context, file StoredFile, answer AnswerHeaders) (signed SignedRequest, offered bool, err error) {
+	if s.Reads == nil || !file.Published {
+		return SignedRequest{}, false, nil
+	}
+	signed, err = s.Reads.SignGet(ctx, file.Object, answer, SignedReadFor)
+	switch {
+	case errors.Is(err, errors.ErrUnsupported):
+		return SignedRequest{}, false, nil
+	case err != nil:
+		return SignedRequest{}, false, fmt.Errorf("signing the reading of %s: %w", file.Object, err)
+	}
+	return signed, true, nil
+}

@@ -68,6 +68,8 @@ type Service struct {
 	Blobs    BlobStore
 	// Direct lets clients send bytes to the store themselves; nil where it can't be done.
 	Direct DirectStore
+	// Reads sends readers to the store itself; nil streams all files through this server.
+	Reads ReadSigner
 	// Verification says how what they have sent is proved where the store can't; "" means VerifyCRC64NVME.
 	Verification Verification
 	// CompleteWithin is how long CompleteDirect waits for a verification; 0 means 20 s. Tests set it.

@@ -33,6 +33,9 @@ func (h *Handler) file(c *call) error {
 	if err != nil {
 		return err
 	}
+	if sent, err := h.redirectFile(c, file); sent || err != nil {
+		return err
+	}
 	content := &storedContent{size: file.Size, open: func(offset, length int64) (io.ReadCloser, error) {
 		return h.service.OpenFile(ctx, file, offset, length)
 	}}

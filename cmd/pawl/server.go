@@ -51,6 +51,11 @@ func startServer(ctx context.Context, s serverSettings, migrate bool) (_ *server
 	gate := newStoreGate(blobs)
 	service := &publish.Service{Pointers: pointers, Blobs: gate, Log: s.log, Observer: metrics, Markers: s.markers}
 	service.Direct = gate.direct()
+	if s.store.reads == readsRedirect {
+		if service.Reads = gate.reads(); service.Reads == nil {
+			return nil, configError{fmt.Errorf("PAWL_READS is %s, but the store is a folder; set PAWL_READS=%s", readsRedirect, readsStream)}
+		}
+	}
 	service.Verification = s.store.verify
 	srv.close = append(srv.close, func() error { service.Close(); return nil })
 	srv.handler, err = web.New(service, web.Options{

@@ -6,6 +6,7 @@ import (
 	"io"
 	"iter"
 	"sync/atomic"
+	"time"
 
 	"github.com/pawlhq/pawl/blobstore"
 	"github.com/pawlhq/pawl/publish"
@@ -114,4 +115,23 @@ func (d *directGate) FinishParts(ctx context.Context, name publish.ObjectName, i
 		return err
 	}
 	return d.DirectStore.FinishParts(ctx, name, id, parts)
+}
+
+// reads sends readers to the store, as soon as that was seen to take signed requests; nil where it can't.
+func (g *storeGate) reads() publish.ReadSigner {
+	store, ok := g.Store.(*blobstore.S3)
+	if !ok {
+		return nil
+	}
+	return &readGate{store}
+}
+
+type readGate struct{ store *blobstore.S3 }
+
+// SignGet is the store's.
+func (r *readGate) SignGet(ctx context.Context, name publish.ObjectName, answer publish.AnswerHeaders, validFor time.Duration) (publish.SignedRequest, error) {
+	if !r.store.Capable().Presign {
+		return publish.SignedRequest{}, errors.ErrUnsupported
+	}
+	return r.store.SignGet(ctx, name, answer, validFor)
 }
