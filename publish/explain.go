@@ -90,6 +90,13 @@ func explainReuse(e *Error) string {
 		return fmt.Sprintf("reuse_from: generation %d of this key doesn't exist, or nothing was published in it; name a published one", e.ReuseFrom)
 	case ErrGenerationCollected:
 		return fmt.Sprintf("reuse_from: generation %d was given up by the retention policy; reuse another one", e.ReuseFrom)
+	}
+	switch {
+	case e.Current != nil && e.Current.Token == e.Token:
+		return fmt.Sprintf("reuse_from names generation %d, which isn't the one that generation %d has replaced by its first publish; reuse that one, or say reuse_stale to carry other files over nevertheless",
+			e.ReuseFrom, e.Token)
+	case e.Current == nil:
+		return fmt.Sprintf("reuse_from names generation %d, but the key has no current version", e.ReuseFrom)
 	default:
 		return fmt.Sprintf("reuse_from names generation %d, but the current version is %s; reuse that one, or say reuse_stale to carry older files over nevertheless",
 			e.ReuseFrom, current(e))

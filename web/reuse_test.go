@@ -72,6 +72,12 @@ func TestCase23(t *testing.T) {
 	}
 
 	d := r.grant("shot")
+	d.put("own", "x").want(201)
+	d.publish(`{"final":false}`).want(200)
+	problem = d.publish(`{"reuse_from":2}`).wantProblem(publish.ErrPreconditionFailed)
+	if detail := fmt.Sprint(problem["detail"]); !strings.Contains(detail, "isn't the one that generation 4 has replaced") {
+		t.Errorf("the detail is %q", detail)
+	}
 	for _, body := range []string{`{"reuse_from":4}`, `{"reuse_from":5}`} {
 		d.publish(body).wantProblem(publish.ErrInvalidRequest)
 	}
