@@ -66,7 +66,7 @@ func start(t testing.TB, env []string, name string, args ...string) *process {
 }
 
 // startReading starts a program with something to read; nil is nothing.
-func startReading(t *testing.T, input io.Reader, env []string, name string, args ...string) *process {
+func startReading(t testing.TB, input io.Reader, env []string, name string, args ...string) *process {
 	t.Helper()
 	p := &process{t: t, cmd: exec.Command(name, args...), done: make(chan struct{})}
 	p.cmd.Env = append(os.Environ(), env...)
@@ -130,7 +130,7 @@ func serve(t testing.TB, dsn, blobs string, env ...string) *server {
 }
 
 // launch is serve without the waiting.
-func launch(t *testing.T, dsn, blobs string, env ...string) *server {
+func launch(t testing.TB, dsn, blobs string, env ...string) *server {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -237,7 +237,7 @@ func directory(t *testing.T) string {
 }
 
 // awaitFile waits until a program has written a whole line into a file, and returns it.
-func awaitFile(t *testing.T, path string) (line string) {
+func awaitFile(t testing.TB, path string) (line string) {
 	t.Helper()
 	testenv.Eventually(t, patience, func() error {
 		text, err := os.ReadFile(path)

@@ -19,7 +19,7 @@ import (
 )
 
 // picture is a real photograph, from the Go distribution.
-func picture(t *testing.T) string {
+func picture(t testing.TB) string {
 	t.Helper()
 	path := filepath.Join(runtime.GOROOT(), "src", "image", "testdata", "video-001.png") //nolint:staticcheck // The distribution that runs the test has the picture.
 	if _, err := os.Stat(path); err != nil {
