@@ -12,6 +12,9 @@ import (
 	"github.com/pawlhq/pawl/publish"
 )
 
+// reuseTime bounds one publish that carries 100,000 files over, beside all other tests on two cores; alone it takes 1.3 s.
+const reuseTime = 20 * time.Second
+
 // Case 23: a set of 100,000 frames of which a few are rendered again: carrying the rest over is answered within its time, also when
 // all of it is expected, and asked for a second time; the statistics know nothing of the files yet, as here.
 func TestCase23ManyFrames(t *testing.T) {
@@ -33,8 +36,8 @@ func TestCase23ManyFrames(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s: %v", what, err)
 		}
-		if took > expectTime {
-			t.Errorf("%s took %v, want less than %v", what, took, expectTime)
+		if took > reuseTime {
+			t.Errorf("%s took %v, want less than %v", what, took, reuseTime)
 		}
 		return receipt
 	}

@@ -16,8 +16,9 @@ import (
 // above all, nothing taken out. Reading is allowed: no name of an object fits another database's.
 type storeGate struct {
 	blobstore.Store
-	open atomic.Bool
-	why  atomic.Pointer[string] // what keeps it closed
+	open  atomic.Bool
+	tried atomic.Bool            // what the store can do was tried out once, however that went
+	why   atomic.Pointer[string] // what keeps it closed
 }
 
 func newStoreGate(store blobstore.Store) *storeGate {
@@ -71,10 +72,14 @@ func (g *storeGate) List(ctx context.Context, prefix string) iter.Seq2[publish.O
 	return g.Store.List(ctx, prefix)
 }
 
-// Check makes a replica unready as long as the gate is closed.
+// Check makes a replica unready as long as the gate is closed, and until it has tried the store out: other replicas may offer
+// direct uploads already.
 func (g *storeGate) Check(ctx context.Context) error {
 	if err := g.check(); err != nil {
 		return err
+	}
+	if !g.tried.Load() {
+		return publish.Unavailable("the blob store", errors.New("it is being tried out"))
 	}
 	return g.Store.Check(ctx)
 }

@@ -32,27 +32,29 @@ type storeStart struct {
 	matched bool
 }
 
-// try goes as far as it can get. done reports that nothing is left to do; an error, that this store must not be used.
-func (s *storeStart) try(ctx context.Context) (done bool, err error) {
+// open compares the store with the database, unless that was done, and opens the gate. An error says that this store must not be used;
+// one that doesn't answer leaves the gate closed.
+func (s *storeStart) open(ctx context.Context) error {
+	if s.matched {
+		return nil
+	}
+	err := s.match(ctx)
 	var other *publish.OtherStoreError
-	if !s.matched {
-		switch err := s.match(ctx); {
-		case errors.As(err, &other):
-			return false, configError{otherStore(other)}
-		case err != nil:
-			s.gate.keepClosed(err)
-			if time.Since(s.said) > saidEvery && ctx.Err() == nil {
-				s.said = time.Now()
-				s.log.WarnContext(ctx, "store_not_ready", "error", err)
-				s.diagnose(ctx) // It names the setting, if it is one.
-			}
-			return false, nil
-		}
+	switch {
+	case errors.As(err, &other):
+		return configError{otherStore(other)}
+	case err == nil:
 		s.matched = true
 		s.gate.open.Store(true)
+		return nil
 	}
-	report := s.diagnose(ctx)
-	return !report.Down, nil
+	s.gate.keepClosed(err)
+	if time.Since(s.said) > saidEvery && ctx.Err() == nil {
+		s.said = time.Now()
+		s.log.WarnContext(ctx, "store_not_ready", "error", err)
+		s.diagnose(ctx) // It names the setting, if it is one.
+	}
+	return nil
 }
 
 func (s *storeStart) match(ctx context.Context) error {
@@ -96,15 +98,22 @@ func (s *storeStart) diagnose(ctx context.Context) blobstore.Report {
 	return report
 }
 
-// run goes on trying until it is done, or until the store is found to be another's.
+// run tries out what the store can do, as soon as it answers. It ends when that is known, or when the store is found to be another's.
 func (s *storeStart) run(ctx context.Context) error {
 	for {
+		if s.matched {
+			report := s.diagnose(ctx)
+			s.gate.tried.Store(true)
+			if !report.Down {
+				return nil
+			}
+		}
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-time.After(retryPause):
 		}
-		if done, err := s.try(ctx); done || err != nil {
+		if err := s.open(ctx); err != nil {
 			return err
 		}
 	}
@@ -122,10 +131,10 @@ func otherStore(err *publish.OtherStoreError) error {
 	return fmt.Errorf("%w: correct PAWL_BLOBS or PAWL_DATABASE_URL. If all objects were moved there on purpose, run: pawl doctor --adopt-bucket", err)
 }
 
-// startStore makes the store ready, now if it answers, and else in the background. Then refused tells when it turns out to be another's.
+// startStore opens the store's gate, now if it answers, and else in the background: then refused tells when it turns out to be another's. What
+// it can do is tried out in the background, too, so that a slow store doesn't keep the server from answering.
 func (srv *server) startStore(ctx context.Context, start *storeStart) error {
-	done, err := start.try(ctx)
-	if done || err != nil {
+	if err := start.open(ctx); err != nil {
 		return err
 	}
 	background, cancel := context.WithCancel(context.WithoutCancel(ctx))

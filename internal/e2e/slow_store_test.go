@@ -12,6 +12,7 @@ import (
 	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
+	"strings"
 	"testing"
 	"time"
 
@@ -41,7 +42,7 @@ func newSlowStore(t *testing.T) *slowStore {
 	}
 	ended := make(chan struct{})
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Method == http.MethodPost && r.URL.Query().Has("uploadId") {
+		if r.Method == http.MethodPost && r.URL.Query().Has("uploadId") && !strings.Contains(r.URL.Path, "/-/check/") {
 			hold := make(chan struct{})
 			select {
 			case s.held <- hold:
