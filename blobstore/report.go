@@ -30,7 +30,8 @@ type Report struct {
 	Findings []Finding `json:"findings"`
 	// Capable is what an S3 server does; see Capabilities. Of a directory it is zero.
 	Capable Capabilities `json:"capabilities"`
-	// Down reports that the store couldn't be reached, so that most was not looked at: it is worth another try later.
+	// Down reports that the store couldn't be reached, or was too busy to answer, so that not all was looked at: it is worth
+	// another try later.
 	Down bool `json:"-"`
 }
 

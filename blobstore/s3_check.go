@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"strings"
 	"time"
 
@@ -217,7 +218,7 @@ func (c *s3Check) failed(name, doing string, err error) {
 // refused judges an answer that should be a refusal of a certain kind.
 func (c *s3Check) refused(name, doing string, err error, right func(status int, code string) bool) bool {
 	if err == nil {
-		return c.verdict(name, doing, 200, "", right)
+		return c.verdict(name, doing, http.StatusOK, "", right)
 	}
 	answer := minio.ToErrorResponse(err)
 	if answer.StatusCode == 0 {
@@ -232,12 +233,18 @@ func (c *s3Check) verdict(name, doing string, status int, code string, right fun
 	case right(status, code):
 		c.add(name, LevelOK, "", "%s was refused (%s)", doing, fmt.Sprint(status, " ", code))
 		return true
-	case status < 300:
+	case status < http.StatusMultipleChoices:
 		c.add(name, LevelWarn, weakCures[strings.TrimPrefix(name, "signed ")], "%s was accepted: the server ignores it", doing)
 	default:
+		c.Down = c.Down || isBusy(status)
 		c.add(name, LevelWarn, weakCures[strings.TrimPrefix(name, "signed ")], "%s was answered with %d %s", doing, status, code)
 	}
 	return false
+}
+
+// isBusy reports whether a status says nothing about what the server can do.
+func isBusy(status int) bool {
+	return status == http.StatusTooManyRequests || status >= http.StatusInternalServerError && status != http.StatusNotImplemented
 }
 
 const noChecksumCure = "nothing must be done: what clients send themselves is read back instead; a newer server in " + setting + " saves that"
@@ -251,8 +258,8 @@ var weakCures = map[string]string{
 
 // isTaken: S3 itself also answers 409 when requests meet.
 func isTaken(status int, code string) bool {
-	return status == 412 || status == 409 && code == "ConditionalRequestConflict"
+	return status == http.StatusPreconditionFailed || status == http.StatusConflict && code == "ConditionalRequestConflict"
 }
 
 // isMismatch: the codes differ, the status doesn't.
-func isMismatch(status int, _ string) bool { return status == 400 }
+func isMismatch(status int, _ string) bool { return status == http.StatusBadRequest }

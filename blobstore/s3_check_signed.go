@@ -59,6 +59,7 @@ func (c *s3Check) accepted(name, doing string, answer signedAnswer, err error) b
 	case err != nil:
 		c.add(name, LevelWarn, signedCure, "%s: %s", doing, brief(err))
 	case answer.status >= http.StatusMultipleChoices:
+		c.Down = c.Down || isBusy(answer.status)
 		c.add(name, LevelWarn, signedCure, "%s was answered with %d %s", doing, answer.status, answer.code)
 	default:
 		return true

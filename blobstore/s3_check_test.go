@@ -164,7 +164,17 @@ func TestDiagnoseLiars(t *testing.T) {
 		answer  func(*http.Response)
 		warned  []string
 		capable Capabilities
+		down    bool
 	}{
+		"is busy for a moment": {
+			answer: func(answer *http.Response) {
+				if answer.StatusCode == http.StatusPreconditionFailed && answer.Request.URL.Query().Has("uploadId") {
+					answer.StatusCode, answer.Status = http.StatusServiceUnavailable, "503 Slow Down"
+				}
+			},
+			warned: []string{"create-only parts"}, down: true,
+			capable: Capabilities{CreateOnlyPut: true, ChecksumSHA256: true, ChecksumCRC64NVME: true, Presign: true},
+		},
 		"ignores If-None-Match": {
 			lie: overwrites, warned: []string{"create-only", "create-only parts"},
 			capable: Capabilities{ChecksumSHA256: true, ChecksumCRC64NVME: true, Presign: true},
@@ -207,7 +217,7 @@ func TestDiagnoseLiars(t *testing.T) {
 			}
 			server.Endpoint = lie(t, server, change, test.answer)
 			report := diagnose(t, s3URL(server, "path_style=true"), keysOf(server))
-			if report.Capable != test.capable || report.Worst() != LevelWarn {
+			if report.Capable != test.capable || report.Worst() != LevelWarn || report.Down != test.down {
 				t.Errorf("%+v", report)
 			}
 			for _, name := range test.warned {

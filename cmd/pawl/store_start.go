@@ -12,12 +12,15 @@ import (
 )
 
 const (
-	// matchTimeout bounds one comparison of store and database, and with it how long a start waits for a store that is down.
+	// matchTimeout bounds one comparison of store and database, and how long a start waits for a store.
 	matchTimeout = 10 * time.Second
 	// saidEvery is how often a store that is still down is logged again.
 	saidEvery = time.Minute
-	// retryPause is the pause before a store that was down is asked again.
-	retryPause = 2 * time.Second
+	// retryPause is the first pause before a store that was down is asked again. It doubles up to retryAtMost, and, once the store
+	// is in use and only the check is incomplete, up to recheckAtMost.
+	retryPause    = time.Second
+	retryAtMost   = 15 * time.Second
+	recheckAtMost = 10 * time.Minute
 )
 
 // storeStart makes a blob store ready for use: it compares it with the database, opens its gate, and tries out what it can do.
@@ -91,7 +94,7 @@ func (s *storeStart) diagnose(ctx context.Context) blobstore.Report {
 		}
 		s.log.Log(ctx, level, "store_check", "check", f.Name, "level", string(f.Level), "seen", f.Seen, "cure", f.Cure)
 	}
-	if s3, ok := s.gate.Store.(*blobstore.S3); ok && !report.Down {
+	if s3, ok := s.gate.Store.(*blobstore.S3); ok {
 		s3.SetCapable(report.Capable)
 	}
 	s.log.InfoContext(ctx, "store_checked", "checks", len(report.Findings), "failed", failed, "warned", warned, "capable", fmt.Sprintf("%+v", report.Capable))
@@ -100,7 +103,7 @@ func (s *storeStart) diagnose(ctx context.Context) blobstore.Report {
 
 // run tries out what the store can do, as soon as it answers. It ends when that is known, or when the store is found to be another's.
 func (s *storeStart) run(ctx context.Context) error {
-	for {
+	for pause := retryPause; ; pause *= 2 {
 		if s.matched {
 			report := s.diagnose(ctx)
 			s.gate.tried.Store(true)
@@ -111,10 +114,15 @@ func (s *storeStart) run(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-time.After(retryPause):
+		case <-time.After(pause):
 		}
 		if err := s.open(ctx); err != nil {
 			return err
+		}
+		if s.matched {
+			pause = min(pause, recheckAtMost/2)
+		} else {
+			pause = min(pause, retryAtMost/2)
 		}
 	}
 }
@@ -137,7 +145,7 @@ func (srv *server) startStore(ctx context.Context, start *storeStart) error {
 	if err := start.open(ctx); err != nil {
 		return err
 	}
-	background, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	background, end := context.WithCancel(context.WithoutCancel(ctx))
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
@@ -146,7 +154,7 @@ func (srv *server) startStore(ctx context.Context, start *storeStart) error {
 		}
 	}()
 	srv.close = append(srv.close, func() error {
-		cancel()
+		end()
 		<-ended
 		return nil
 	})
