@@ -141,7 +141,8 @@ func (e uploadError) Error() string { return fmt.Sprintf("uploading %s: %s", e.p
 func (e uploadError) Unwrap() error { return e.err }
 
 func (e uploadError) exitCode() int {
-	if errors.Is(e.err, publish.ErrOutcomeUnknown) || errors.Is(e.err, publish.ErrInternal) {
+	// The server can be reached, and the store has failed it: another server wouldn't do better.
+	if errors.Is(e.err, publish.ErrOutcomeUnknown) || errors.Is(e.err, publish.ErrInternal) || errors.Is(e.err, publish.ErrUnavailable) {
 		return exitIO
 	}
 	return exitCode(e.err)

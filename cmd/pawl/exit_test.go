@@ -38,7 +38,7 @@ func TestCase54ExitCodes(t *testing.T) {
 		{missingError{errors.New("x")}, 66},
 		{refused(publish.ErrUnavailable), 69},
 		{fmt.Errorf("%w at x", client.ErrUnreachable), 69},
-		{uploadFailure("a", refused(publish.ErrUnavailable)), 69},
+		{uploadFailure("a", refused(publish.ErrUnavailable)), 74},
 		{uploadFailure("a", refused(publish.ErrInternal)), 74},
 		{uploadFailure("a", refused(publish.ErrOutcomeUnknown)), 74},
 		{uploadFailure("a", refused(publish.ErrQuotaExceeded)), 74},
