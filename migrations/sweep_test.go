@@ -1,0 +1,94 @@
+package migrations_test
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/stdlib"
+	"github.com/pressly/goose/v3"
+	"github.com/pressly/goose/v3/database"
+
+	"github.com/pawlhq/pawl/internal/testenv"
+	"github.com/pawlhq/pawl/migrations"
+)
+
+// What uploads left before the sweep existed is due once it does. Its indexes are built while uploads are written, and the
+// migration can be repeated after a break in its middle.
+func TestSweepOfAnOldDatabase(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	dsn := testenv.Postgres(t)
+	config, err := pgx.ParseConfig(dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn, err := pgx.ConnectConfig(ctx, config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close(ctx) //nolint:errcheck // The test is over.
+	db := stdlib.OpenDB(*config)
+	defer db.Close() //nolint:errcheck // The test is over.
+	store, err := database.NewStore(database.DialectPostgres, "pawl.goose_db_version")
+	if err != nil {
+		t.Fatal(err)
+	}
+	provider, err := goose.NewProvider("", db, migrations.Files, goose.WithStore(store))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := provider.DownTo(ctx, 10); err != nil {
+		t.Fatal(err)
+	}
+	for _, sql := range []string{
+		`SELECT pawl.acquire('k', sha256('A'), 'A', 60000, '{}')`,
+		`INSERT INTO pawl.files (key_id, token, path, upload_id, state, started_at, ended_at)
+			SELECT k.id, 1, 'f' || n, decode(md5(n::text), 'hex'), CASE WHEN n % 10 = 0 THEN 'pending' ELSE 'dropped' END,
+				now() - interval '1 day', CASE WHEN n % 10 > 0 THEN now() - interval '1 day' END
+			FROM generate_series(1, 100000) n, pawl.keys k`,
+		// As a crash would leave it between two statements.
+		`CREATE INDEX files_due ON pawl.files (upload_no)`,
+		`ALTER TABLE pawl.files ADD COLUMN swept_at timestamptz`,
+	} {
+		if _, err := conn.Exec(ctx, sql); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var writing sync.WaitGroup
+	done := make(chan struct{})
+	written, slowest := 0, time.Duration(0)
+	writing.Go(func() {
+		for {
+			select {
+			case <-done:
+				return
+			default:
+			}
+			began := time.Now()
+			if _, err := conn.Exec(ctx, `SELECT pawl.begin_upload('k', 1, sha256('A'), 'new', decode(md5(random()::text), 'hex'), NULL, false)`); err != nil {
+				t.Error(err)
+				return
+			}
+			written++
+			slowest = max(slowest, time.Since(began))
+		}
+	})
+	began := time.Now()
+	err = migrations.Up(ctx, dsn)
+	took := time.Since(began)
+	close(done)
+	writing.Wait()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("the migration took %s; meanwhile %d uploads began, the slowest in %s", took, written, slowest)
+	var due, failed int
+	const count = `SELECT jsonb_array_length(pawl.due_uploads(3600000, 3600000, NULL, NULL, 1000)),
+		(pawl.fail_idle_uploads(3600000, 3600000, 1000)->>'uploads')::integer`
+	if err := conn.QueryRow(ctx, count).Scan(&due, &failed); err != nil || due != 1000 || failed != 1000 {
+		t.Errorf("%d uploads are due and %d were failed, %v; want 1000 and 1000", due, failed, err)
+	}
+}
