@@ -101,14 +101,14 @@ func TestCase30UploadsBehindNginx(t *testing.T) {
 	}
 
 	plain := nginx(t, s, "")
-	refused := start(t, []string{"PAWL_URL=" + plain, "PAWL_RETRY_FOR=0s"}, binary(t), "put", "big/file", file)
+	refused := start(t, []string{"PAWL_URL=" + plain, "PAWL_RETRY_FOR=0s"}, binary(t), "put", "big/file", file, "--direct", "never")
 	if code := refused.exit(); code == 0 || !strings.Contains(refused.errs.String(), "413") {
 		t.Errorf("a large upload behind nginx as it comes: exit code %d, %q; want the proxy's 413 in it", code, refused.errs.String())
 	}
 
 	documented := nginx(t, s, documentedNginx(t))
 	started := time.Now()
-	passed := start(t, []string{"PAWL_URL=" + documented}, binary(t), "put", "big/file", file, "--wait", "20s")
+	passed := start(t, []string{"PAWL_URL=" + documented}, binary(t), "put", "big/file", file, "--direct", "never", "--wait", "20s")
 	select {
 	case <-passed.done:
 	case <-time.After(4 * patience):
@@ -220,11 +220,16 @@ func TestCase30GatewayTimeoutOnPublish(t *testing.T) {
 	if _, err := once.Publish(ctx, publish.PublishRequest{Grant: lease.Grant(), Final: true}); err == nil || !strings.Contains(err.Error(), "504") {
 		t.Errorf("the publish of a locked key: %v, want a 504", err)
 	}
+	watcher, err := pgx.Connect(ctx, dsn) // Inside a transaction the view of activities doesn't change.
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = watcher.Close(ctx) }()
 	cli := start(t, []string{"PAWL_URL=" + impatient, fmt.Sprintf("PAWL_TOKEN=%d", lease.Token), "PAWL_LEASE_ID=" + lease.LeaseID.Hex()},
 		binary(t), "publish", "nginx/locked")
 	testenv.Eventually(t, patience, func() error {
 		var waiting int
-		err := conn.QueryRow(ctx, `SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()`).Scan(&waiting)
+		err := watcher.QueryRow(ctx, `SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()`).Scan(&waiting)
 		if err == nil && waiting == 0 {
 			err = errors.New("the command's publish waits for no lock yet")
 		}

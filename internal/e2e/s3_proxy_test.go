@@ -85,6 +85,7 @@ func (p *s3Proxy) refused() int {
 func isPart(r *http.Request) bool {
 	return r.Method == http.MethodPut && r.URL.Query().Has("partNumber")
 }
+
 func isAbort(r *http.Request) bool {
 	return r.Method == http.MethodDelete && r.URL.Query().Has("uploadId")
 }
