@@ -37,6 +37,25 @@ func TestManifestDigest(t *testing.T) {
 	}
 }
 
+// Computed file by file the digest is the same, and a listing in another order has none.
+func TestManifestHash(t *testing.T) {
+	t.Parallel()
+	files := []publish.File{{Path: "B", Size: 1}, {Path: "a", SHA256: publish.Digest{7}}, {Path: "a/b", ContentType: "x/y"}}
+	m := publish.NewManifestHash()
+	for i, f := range files {
+		m.Add(f)
+		if got, err := m.Digest(); err != nil || got != publish.ManifestDigest(files[:i+1]) {
+			t.Errorf("after %d files: %s, %v", i+1, got, err)
+		}
+	}
+	for _, again := range []publish.Path{"a/b", "a", ""} {
+		m.Add(publish.File{Path: again})
+		if _, err := m.Digest(); err == nil {
+			t.Errorf("%q after a/b has a digest", again)
+		}
+	}
+}
+
 // TestManifestDigestProperty: the order of files makes no difference, every fact of one does.
 func TestManifestDigestProperty(t *testing.T) {
 	t.Parallel()

@@ -2,8 +2,6 @@ package publish
 
 import (
 	"context"
-	"crypto/sha256"
-	"fmt"
 	"slices"
 	"strings"
 	"unicode"
@@ -147,12 +145,11 @@ func (r PublishRequest) validate() error {
 // Names and types have no control characters, so the form is unambiguous.
 func ManifestDigest(files []File) Digest {
 	sorted := slices.SortedFunc(slices.Values(files), func(a, b File) int { return strings.Compare(string(a.Path), string(b.Path)) })
-	h := sha256.New()
-	h.Write([]byte("pawl-manifest-1\n")) // It never returns an error.
+	m := NewManifestHash()
 	for _, f := range sorted {
-		fmt.Fprintf(h, "%s\t%d\t%s\t%s\n", f.SHA256, f.Size, f.ContentType, f.Path) //nolint:errcheck // A hash takes every byte.
+		m.Add(f)
 	}
-	return Digest(h.Sum(nil))
+	return Digest(m.hash.Sum(nil))
 }
 
 // textFault says what is wrong with a one-line text for people, or "".

@@ -50,6 +50,8 @@ func routes() []route {
 
 		{get, generation + "/files/{path}", (*Handler).file},
 		{get, generation + "/files", (*Handler).files},
+		{get, generation + ".zip", (*Handler).zip},
+		{get, generation + ".tar", (*Handler).tar},
 		{get, generation, (*Handler).generation},
 		{get, key + "/-/generations", (*Handler).history},
 		{get, key, (*Handler).pointer},
@@ -146,12 +148,24 @@ func (r keyRoute) match(at keyURL) (names map[string]string, found bool) {
 		segment, tail, more = strings.Cut(tail, "/")
 		switch {
 		case strings.HasPrefix(want, "{"):
-			names[want] = segment
+			// What follows the parameter in its segment is a part of the pattern, as in "{token}.zip". There it is no part of a
+			// parameter of another route.
+			name, suffix, _ := strings.Cut(want, "}")
+			value, fits := strings.CutSuffix(segment, suffix)
+			if !fits || want == "{token}" && !more && isArchive(segment) {
+				return nil, false
+			}
+			names[name+"}"] = value
 		case want != segment:
 			return nil, false
 		}
 	}
 	return names, !more
+}
+
+// isArchive reports whether a last segment names an archive of a generation.
+func isArchive(segment string) bool {
+	return strings.HasSuffix(segment, zipFormat.suffix) || strings.HasSuffix(segment, tarFormat.suffix)
 }
 
 // parse checks the parameters of a URL, in the order in which they stand there.

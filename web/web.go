@@ -2,7 +2,7 @@
 //
 // A handler parses its request, calls one method of publish.Service and answers. It returns its error; one place
 // (problem.go) writes every error. The files read as the way of a request: routes.go finds the handler, name.go
-// the key, and one file a noun answers: lease.go, upload.go, publish.go, file.go, pointer.go, current.go, browse.go, page.go.
+// the key, and one file a noun answers: lease.go, upload.go, publish.go, file.go, archive.go, pointer.go, current.go, browse.go, page.go.
 package web
 
 import (
