@@ -101,7 +101,7 @@ func NewTransport() *http.Transport {
 		Proxy:               http.ProxyFromEnvironment,
 		DialContext:         dialer.DialContext,
 		ForceAttemptHTTP2:   true,
-		MaxIdleConnsPerHost: 8,
+		MaxIdleConnsPerHost: 64, // as many transfers side by side as the command line allows
 		IdleConnTimeout:     60 * time.Second,
 		TLSHandshakeTimeout: 10 * time.Second,
 		// A stale upload is refused within this time, before its body is sent. A proxy that swallows the
