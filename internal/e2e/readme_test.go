@@ -85,6 +85,7 @@ func TestReadmeTour(t *testing.T) {
 		`"key":"thumbs/image-52"`,
 		`"rejections":[{`, `"holder":"worker-a"`, // history
 		"reports/today", // the wrapper's part
+		" report.txt\n", // its archive
 	} {
 		_, after, found := strings.Cut(rest, want)
 		if !found {
