@@ -109,8 +109,13 @@ func TestGetFolder(t *testing.T) {
 	// An older one, by its token.
 	call(t, env, "get", "hls", "--dir", folder, "--token", "1").expect(t, 0)
 	wantTree(t, folder, firstSet)
-	// A file that was changed in place is found out.
-	if err := os.WriteFile(filepath.Join(folder, "seg", "1.ts"), []byte("FIRST"), 0o600); err != nil {
+	// Bytes that have changed and nobody wrote, as on a failing disk, are found out.
+	rotten := filepath.Join(folder, "seg", "1.ts")
+	info, err := os.Stat(rotten)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(os.WriteFile(rotten, []byte("FIRST"), 0o600), os.Chtimes(rotten, time.Time{}, info.ModTime())); err != nil {
 		t.Fatal(err)
 	}
 	call(t, env, "get", "hls", "--dir", folder, "--token", "1").expect(t, 0)

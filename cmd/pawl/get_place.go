@@ -54,7 +54,7 @@ func (t *target) place(p placed, replace bool) (atomic bool, err error) {
 	if err != nil {
 		return false, ioError{err}
 	}
-	if err := p.identify(info); err != nil {
+	if err := errors.Join(p.identify(info), p.noteFiles(set)); err != nil {
 		return false, err
 	}
 	if err := t.mayReplace(replace); err != nil {
@@ -67,6 +67,11 @@ func (t *target) place(p placed, replace bool) (atomic bool, err error) {
 	var ours []placed
 	if known != nil {
 		ours = append(ours, *known)
+	}
+	if present != nil {
+		if err := takeOver(set, present); err != nil {
+			return false, err
+		}
 	}
 	// A crash before the swap leaves both folders known; the new one isn't anywhere that could be mistaken for it.
 	if err := t.remember(append(ours, p)); err != nil {

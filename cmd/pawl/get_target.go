@@ -123,7 +123,8 @@ func setName(key publish.Key, token publish.Token, manifest publish.Digest) stri
 }
 
 // placed is a folder that get has put together, as state.json remembers it. It is recognised by where it lies on the disk and by when
-// an entry was last added to it or removed: another folder of the same name isn't it.
+// an entry was last added to it or removed: another folder of the same name isn't it. What became of its files and subfolders is told by
+// target.changes.
 type placed struct {
 	Key            publish.Key     `json:"key"`
 	Version        publish.Version `json:"version"`
@@ -131,6 +132,7 @@ type placed struct {
 	Device         uint64          `json:"device"`
 	Inode          uint64          `json:"inode"`
 	Modified       time.Time       `json:"modified"`
+	Files          []placedFile    `json:"files"`
 }
 
 func (p placed) setName() string { return setName(p.Key, p.Version.Token, p.ManifestDigest) }
@@ -206,7 +208,14 @@ func (t *target) present() (info fs.FileInfo, known *placed, err error) {
 // mayReplace refuses to replace a folder that get hasn't put together, or that was changed since, unless that is asked for.
 func (t *target) mayReplace(replace bool) error {
 	info, known, err := t.present()
-	if err != nil || info == nil || known != nil || replace {
+	if err != nil || info == nil || replace {
+		return err
+	}
+	if known != nil {
+		changed, err := t.changes(*known)
+		if err == nil && len(changed) > 0 {
+			err = usageError{fmt.Errorf("%s was changed since pawl get put it there: %s; --replace removes it, or name another folder", t.path, someOf(changed))}
+		}
 		return err
 	}
 	folder, err := os.Open(t.path)
