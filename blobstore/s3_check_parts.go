@@ -55,11 +55,12 @@ func (c *s3Check) whole(ctx context.Context, summed bool) (doing string, err err
 	if err != nil {
 		return "beginning an upload in parts", err
 	}
-	send := c.sendPart
 	if c.Capable.Presign {
-		send = c.sendSignedPart
+		err = c.sendSignedPart(ctx, id, summed)
+	} else {
+		err = c.sendPart(ctx, id)
 	}
-	if err := send(ctx, id); err != nil {
+	if err != nil {
 		return "sending a part", err
 	}
 	part, err := c.sent(ctx, id)
@@ -128,10 +129,15 @@ func (c *s3Check) sumOfParts(ctx context.Context, refused error) {
 	}
 }
 
-// sendSignedPart sends a part with a signature in its URL.
-func (c *s3Check) sendSignedPart(ctx context.Context, id string) error {
+// sendSignedPart sends a part with a signature in its URL, which covers the part's checksum where clients send one.
+func (c *s3Check) sendSignedPart(ctx context.Context, id string, summed bool) error {
+	header := http.Header{}
+	if summed {
+		crc := binary.BigEndian.AppendUint64(nil, crc64.Checksum([]byte(c.body), checkTable))
+		header.Set(headerChecksumCRC64NVME, base64.StdEncoding.EncodeToString(crc))
+	}
 	query := url.Values{"partNumber": {"1"}, "uploadId": {id}}
-	answer, err := c.sendSigned(ctx, c.s.core.Client, http.MethodPut, "m", query, nil, c.body)
+	answer, err := c.sendSigned(ctx, c.s.core.Client, http.MethodPut, "m", query, header, c.body)
 	switch {
 	case err != nil:
 		return err

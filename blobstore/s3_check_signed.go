@@ -179,7 +179,7 @@ func (c *s3Check) allows(ctx context.Context, origin string) bool {
 	}
 	req.Header.Set("Origin", origin)
 	req.Header.Set("Access-Control-Request-Method", http.MethodPut)
-	req.Header.Set("Access-Control-Request-Headers", "content-type,if-none-match,"+strings.ToLower(headerChecksumSHA256))
+	req.Header.Set("Access-Control-Request-Headers", "content-type,if-none-match,"+strings.ToLower(headerChecksumSHA256+","+headerChecksumCRC64NVME))
 	answer, err := c.send(req)
 	return err == nil && answer.status < http.StatusMultipleChoices && slices.Contains([]string{"*", origin}, answer.header.Get("Access-Control-Allow-Origin"))
 }
