@@ -142,7 +142,10 @@ func otherStore(err *publish.OtherStoreError) error {
 // startStore opens the store's gate, now if it answers, and else in the background: then refused tells when it turns out to be another's. What
 // it can do is tried out in the background, too, so that a slow store doesn't keep the server from answering.
 func (srv *server) startStore(ctx context.Context, start *storeStart) error {
-	if err := start.open(ctx); err != nil {
+	// The first look is bounded in all: a store that swallows requests is looked into in the background.
+	first, cancel := context.WithTimeout(ctx, matchTimeout)
+	defer cancel()
+	if err := start.open(first); err != nil {
 		return err
 	}
 	background, end := context.WithCancel(context.WithoutCancel(ctx))

@@ -99,7 +99,7 @@ func TestServerWaitsForItsStore(t *testing.T) {
 	if body, err := get(s.url + "/readyz"); err == nil || !strings.Contains(err.Error(), "503") {
 		t.Errorf("before the store answers it is ready: %s, %v", body, err)
 	}
-	if put := s.pawl("put", "k", binary(t), "--path", "f", "--retry-for", "0s"); put.exit() != 69 {
+	if put := s.pawl("put", "k", binary(t), "--path", "f", "--retry-for", "0s"); put.exit() != 74 {
 		t.Errorf("an upload before the store answers: %s", put.errs.String())
 	}
 	if said := s.errs.String(); !strings.Contains(said, "store_not_ready") || !strings.Contains(said, "endpoint=… in PAWL_BLOBS") {
