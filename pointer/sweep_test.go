@@ -120,11 +120,11 @@ func TestSweepRacesWithUploads(t *testing.T) {
 						t.Error(err)
 					}
 				}
-				_, err = store.CompleteUpload(ctx, start.Upload, publish.File{Path: path, Size: 1, SHA256: publish.Digest{1}, ContentType: "text/plain"})
+				result, err := store.CompleteUpload(ctx, start.Upload, publish.File{Path: path, Size: 1, SHA256: publish.Digest{1}, ContentType: "text/plain"})
 				mu.Lock()
 				switch {
 				case err == nil:
-					stored[id] = true
+					stored[id] = !result.Overtaken // else it may have been given up before it was replaced
 				case errors.Is(err, publish.ErrGenerationIncomplete):
 					given++
 				default:
