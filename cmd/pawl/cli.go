@@ -27,6 +27,7 @@ type app struct {
 	flags   *pflag.FlagSet // of the verb
 
 	json   bool
+	quiet  bool // of the verbs that show progress
 	client clientFlags
 }
 
@@ -112,6 +113,11 @@ func (a *app) helpCommand(root *cobra.Command) *cobra.Command {
 			return cmd.Help()
 		},
 	}
+}
+
+// quietFlag adds --quiet to a verb that shows progress.
+func (a *app) quietFlag(cmd *cobra.Command) {
+	cmd.Flags().BoolVarP(&a.quiet, "quiet", "q", false, "show no progress on stderr, also when that is a terminal")
 }
 
 // verb wraps the code of a verb: from here on an error is no longer one of usage, unless it says so.

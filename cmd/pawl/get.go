@@ -69,6 +69,7 @@ func (a *app) getCommand() *cobra.Command {
 	cmd.Flags().StringVar(&folder.dir, "dir", "", "folder to fill with all files of the version")
 	cmd.Flags().BoolVar(&folder.replace, "replace", false, "with --dir: also replace a folder that pawl get didn't put there, or that was changed since")
 	cmd.Flags().IntVar(&folder.parallel, "parallel", 8, "with --dir: how many files are downloaded at once")
+	a.quietFlag(cmd)
 	cmd.MarkFlagsMutuallyExclusive("dir", "path")
 	cmd.MarkFlagsMutuallyExclusive("dir", "output")
 	return cmd
@@ -107,7 +108,10 @@ func (a *app) get(ctx context.Context, c *client.Client, key publish.Key, token 
 		return err
 	}
 	defer download.Close() //nolint:errcheck // Nothing was written.
-	size, err := a.save(download, output)
+	shown := a.meter()
+	shown.Expect(1, max(download.Size, 0))
+	size, err := a.save(&toldReader{download, shown.Add}, output)
+	shown.Stop()
 	if err != nil {
 		return err
 	}

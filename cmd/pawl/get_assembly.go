@@ -169,7 +169,7 @@ func (s *assembly) fetchInto(ctx context.Context, f *os.File, file publish.File,
 	defer download.Close() //nolint:errcheck // Nothing was written.
 	told := had
 	s.meter.Add(had)
-	_, err = io.Copy(&diskWriter{f}, &toldReader{from: download, told: func(n int64) {
+	_, err = io.Copy(&diskWriter{f}, &toldReader{download, func(n int64) {
 		told += n
 		s.meter.Add(n)
 		s.fetched.Add(n)
@@ -187,20 +187,6 @@ func (w *diskWriter) Write(p []byte) (int, error) {
 	n, err := w.to.Write(p)
 	if err != nil {
 		err = ioError{err}
-	}
-	return n, err
-}
-
-// toldReader tells of bytes as they come.
-type toldReader struct {
-	from io.Reader
-	told func(n int64)
-}
-
-func (r *toldReader) Read(p []byte) (int, error) {
-	n, err := r.from.Read(p)
-	if n > 0 {
-		r.told(int64(n))
 	}
 	return n, err
 }

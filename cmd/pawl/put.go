@@ -44,6 +44,9 @@ func (a *app) putCommand() *cobra.Command {
 				return err
 			}
 			defer c.Close()
+			shown := a.meter()
+			defer shown.Stop()
+			up.tell(shown)
 			if haveGrant {
 				return a.put(ctx, c, given, up, flags.publish)
 			}
@@ -59,6 +62,7 @@ func (a *app) putCommand() *cobra.Command {
 	cmd.Flags().StringVar(&flags.path, "path", "", "name of the file in the generation (default: the base name of FILE)")
 	cmd.Flags().StringVar(&flags.contentType, "content-type", "", "media type, for names that tell none")
 	cmd.Flags().BoolVar(&flags.publish, "publish", false, "also publish the generation, which seals it")
+	a.quietFlag(cmd)
 	flags.direct.register(cmd.Flags())
 	return cmd
 }

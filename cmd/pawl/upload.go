@@ -90,7 +90,16 @@ func (u *upload) request(grant publish.Grant) publish.UploadRequest {
 	if u.file != nil {
 		req.Size, req.Digest, req.Body = u.size, u.sum, io.NewSectionReader(u.file, 0, u.size)
 	}
+	if u.sent != nil {
+		req.Body = tellOf(req.Body, u.sent)
+	}
 	return req
+}
+
+// tell has a meter told of what is sent.
+func (u *upload) tell(m meter) {
+	u.sent = m.Add
+	m.Expect(1, u.size)
 }
 
 func (u *upload) fileUpload(grant publish.Grant) client.FileUpload {
