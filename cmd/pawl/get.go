@@ -107,8 +107,11 @@ func (a *app) get(ctx context.Context, c *client.Client, key publish.Key, token 
 	if err != nil {
 		return err
 	}
-	defer download.Close() //nolint:errcheck // Nothing was written.
-	shown := a.meter()
+	defer download.Close()      //nolint:errcheck // Nothing was written.
+	var shown meter = noMeter{} // Perhaps stdout is the same terminal.
+	if output != "-" {
+		shown = a.meter()
+	}
 	shown.Expect(1, max(download.Size, 0))
 	size, err := a.save(&toldReader{download, shown.Add}, output)
 	shown.Stop()

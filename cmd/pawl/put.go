@@ -18,12 +18,15 @@ func (a *app) putCommand() *cobra.Command {
 	var lease leaseFlags
 	var flags putFlags
 	cmd := &cobra.Command{
-		Use:   "put KEY FILE",
-		Short: "Upload a file; without a token of your own: acquire, upload, publish and release in one go",
+		Use:   "put KEY FILE|FOLDER",
+		Short: "Upload a file or a folder; without a token of your own: acquire, upload, publish and release in one go",
 		Long: "Upload a file into the generation of a grant, named by PAWL_TOKEN and PAWL_LEASE_ID or --lease-file; with --publish also publish the\n" +
 			"generation. Without a grant: acquire, upload, publish and release in one go. FILE - reads standard input.\n\n" +
 			"Where the server offers it, a large file goes to the blob store itself, several parts at once. Under a grant of your own, the same\n" +
-			"command after a cut goes on with the parts that are there.",
+			"command after a cut goes on with the parts that are there.\n\n" +
+			"Of a FOLDER, all files are uploaded under their names in it, --parallel of them at once, and published together. Before the first byte is\n" +
+			"sent, everything that can't be published is listed: names that aren't legal, pipes and devices, links other than those to files in the\n" +
+			"folder. What the generation has already isn't sent again. A file that changes meanwhile ends the upload, and nothing is published.",
 		Args: cobra.ExactArgs(2),
 		RunE: a.verb(func(ctx context.Context, args []string) error {
 			key, err := a.key(args[0])
@@ -32,6 +35,12 @@ func (a *app) putCommand() *cobra.Command {
 			}
 			given, haveGrant, err := a.grant(key, grant)
 			if err != nil {
+				return err
+			}
+			if info, err := os.Stat(args[1]); err == nil && info.IsDir() {
+				return a.putFolderVerb(ctx, key, args[1], flags, lease, given, haveGrant)
+			}
+			if err := flags.onlyForFolders(a); err != nil {
 				return err
 			}
 			up, err := a.openUpload(args[1], flags)
@@ -64,6 +73,7 @@ func (a *app) putCommand() *cobra.Command {
 	cmd.Flags().BoolVar(&flags.publish, "publish", false, "also publish the generation, which seals it")
 	a.quietFlag(cmd)
 	flags.direct.register(cmd.Flags())
+	flags.set.register(cmd.Flags())
 	return cmd
 }
 
@@ -71,6 +81,7 @@ type putFlags struct {
 	path, contentType string
 	publish           bool
 	direct            directFlags
+	set               setFlags
 }
 
 // openUpload opens the file and reads a regular one once, for what it promises of it.

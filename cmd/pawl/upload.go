@@ -23,7 +23,7 @@ type directFlags struct {
 
 func (f *directFlags) register(flags *pflag.FlagSet) {
 	flags.StringVar(&f.text, "direct", string(client.DirectAuto), "send large files to the blob store itself: auto (where the server offers it), always or never")
-	flags.IntVar(&f.parallel, "parallel", 4, "how many parts of a file are sent at once")
+	flags.IntVar(&f.parallel, "parallel", 4, "how many parts of a file, or files of a folder, are sent at once")
 }
 
 func (f directFlags) mode() (client.DirectMode, error) {
