@@ -5,9 +5,11 @@ import (
 	"encoding/base64"
 	"encoding/binary"
 	"errors"
+	"maps"
 	"net/http"
 	"net/url"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -127,7 +129,7 @@ func (s *S3) SignPart(ctx context.Context, name publish.ObjectName, id publish.P
 	return s.sign(ctx, http.MethodPut, s.key(name), validFor, query, header)
 }
 
-// ListParts asks for all pages.
+// ListParts asks for all pages. Some servers list a part that was sent again twice: the one that came last is the one.
 func (s *S3) ListParts(ctx context.Context, name publish.ObjectName, id publish.PartsID) ([]publish.Part, error) {
 	if err := errors.Join(ctx.Err(), checkName(name)); err != nil {
 		return nil, err
@@ -135,7 +137,7 @@ func (s *S3) ListParts(ctx context.Context, name publish.ObjectName, id publish.
 	if id == "" {
 		return nil, publish.ErrObjectNotFound
 	}
-	var parts []publish.Part
+	parts := map[int]minio.ObjectPart{}
 	for marker := 0; ; {
 		page, err := s.core.ListObjectParts(ctx, s.bucket, s.key(name), string(id), marker, 1000)
 		if minio.ToErrorResponse(err).Code == minio.NoSuchUpload {
@@ -145,13 +147,24 @@ func (s *S3) ListParts(ctx context.Context, name publish.ObjectName, id publish.
 			return nil, s3Error(ctx, "listing the parts of "+string(name), err)
 		}
 		for _, part := range page.ObjectParts {
-			parts = append(parts, publish.Part{Number: part.PartNumber, Size: part.Size, ETag: part.ETag, Checksum: part.ChecksumCRC64NVME})
+			if other, twice := parts[part.PartNumber]; !twice || !part.LastModified.Before(other.LastModified) {
+				parts[part.PartNumber] = part
+			}
 		}
 		if !page.IsTruncated || page.NextPartNumberMarker <= marker {
-			return parts, nil
+			return sortedParts(parts), nil
 		}
 		marker = page.NextPartNumberMarker
 	}
+}
+
+func sortedParts(parts map[int]minio.ObjectPart) []publish.Part {
+	sorted := make([]publish.Part, 0, len(parts))
+	for _, number := range slices.Sorted(maps.Keys(parts)) {
+		part := parts[number]
+		sorted = append(sorted, publish.Part{Number: number, Size: part.Size, ETag: part.ETag, Checksum: part.ChecksumCRC64NVME})
+	}
+	return sorted
 }
 
 // FinishParts completes the upload as Put does. The object's mark tells whether it is this upload's own.
