@@ -256,11 +256,11 @@ func (w worker) publish(ctx context.Context, scratch string, flags runFlags) err
 		}
 		return err
 	}
-	receipt, err := w.client.Publish(ctx, publish.PublishRequest{
+	receipt, err := w.publishSettled(ctx, publish.PublishRequest{
 		Grant: w.lease.Grant(), Final: true, Primary: flags.publishPath,
 		Metadata: flags.publishValues, Expect: flags.expected, AllowEmpty: flags.expect.allowEmpty, Release: true,
 		ReuseFrom: flags.reuseFrom, ReuseStale: flags.reuse.stale,
-	})
+	}, len(outputs.files) == 0)
 	var refusal *publish.Error
 	if errors.As(err, &refusal) && refusal.Code == publish.ErrGenerationIncomplete && len(outputs.files) == 0 &&
 		len(refusal.Missing)+len(refusal.Empty)+len(refusal.Failed)+len(refusal.Pending) == 0 {
