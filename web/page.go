@@ -24,8 +24,8 @@ var pages = map[string]*template.Template{
 	"problem": template.Must(template.ParseFS(embedded, "templates/frame.html", "templates/problem.html")),
 }
 
-// pagePolicy is the Content-Security-Policy of pages: own style, nothing else.
-const pagePolicy = "default-src 'none'; style-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
+// pagePolicy is the Content-Security-Policy of pages: own style, and requests to this server alone. No script runs in them.
+const pagePolicy = "default-src 'none'; style-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
 
 // frame is what every page has.
 type frame struct{ Title, Home, Style string }

@@ -29,7 +29,7 @@ func TestPage(t *testing.T) {
 	page := r.call("GET", "/", "").want(200)
 	for name, want := range map[string]string{
 		"Content-Type": "text/html; charset=UTF-8", "X-Content-Type-Options": "nosniff", "Cache-Control": "no-cache",
-		"Content-Security-Policy": "default-src 'none'; style-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'",
+		"Content-Security-Policy": "default-src 'none'; style-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'",
 	} {
 		if page.header.Get(name) != want {
 			t.Errorf("%s is %q", name, page.header.Get(name))

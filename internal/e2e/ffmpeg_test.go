@@ -55,10 +55,11 @@ func ffmpegArgs() []string {
 	}
 }
 
-// variantArgs are the further arguments for a master playlist of three variants. files is the address to write to.
-func variantArgs(files string) []string {
+// variantArgs are the further arguments for a master playlist of three variants. The bytes of all segments depend on quality, from 0,
+// the best, to 51. files is the address to write to.
+func variantArgs(files string, quality int) []string {
 	return []string{
-		"-map", "0:v", "-map", "0:v", "-map", "0:v", "-b:v", "100k", "-s:v:1", "96x72", "-s:v:2", "64x48", "-var_stream_map", "v:0 v:1 v:2",
+		"-map", "0:v", "-map", "0:v", "-map", "0:v", "-qp", fmt.Sprint(quality), "-b:v", "100k", "-s:v:1", "96x72", "-s:v:2", "64x48", "-var_stream_map", "v:0 v:1 v:2",
 		"-master_pl_name", "master.m3u8", "-hls_list_size", "0", "-hls_segment_filename", files + "v%v/%03d.ts", files + "v%v/out.m3u8",
 	}
 }
@@ -70,9 +71,9 @@ func (j transcode) hls(addr, playlist string, args ...string) *process {
 }
 
 // variants starts ffmpeg, which writes master.m3u8, three variants and their segments.
-func (j transcode) variants(addr string) *process {
+func (j transcode) variants(addr string, quality int) *process {
 	j.t.Helper()
-	return start(j.t, nil, "ffmpeg", append(ffmpegArgs(), variantArgs(j.secretFiles(addr))...)...)
+	return start(j.t, nil, "ffmpeg", append(ffmpegArgs(), variantArgs(j.secretFiles(addr), quality)...)...)
 }
 
 func (j transcode) publish(primary publish.Path) (publish.Receipt, error) {
@@ -154,7 +155,7 @@ func TestCase24BrokenSegment(t *testing.T) {
 				ended(t, job.hls(addr, "out.m3u8", "-hls_list_size", "0"))
 			} else {
 				playlists = []string{"v0/out.m3u8", "v1/out.m3u8", "v2/out.m3u8"}
-				ended(t, job.variants(addr))
+				ended(t, job.variants(addr, 30))
 			}
 			for _, playlist := range playlists {
 				testenv.Eventually(t, patience, func() error {
@@ -193,7 +194,7 @@ func (j transcode) refused(primary publish.Path) (refusal *publish.Error) {
 }
 
 // breakUploads starts a proxy that passes connections on, but breaks those off whose request line contains text, some way into
-// the body. Requests without a password pass: they are answered before their body.
+// the body, which must have more than 300 bytes. Requests without a password pass: they are answered before their body.
 func breakUploads(t *testing.T, target, text string) (addr string) {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -239,7 +240,7 @@ func breakUpload(from net.Conn, target, text string) {
 		return
 	}
 	if password && strings.Contains(line, text) {
-		_, _ = io.CopyN(to, request, 2000) //nolint:errcheck // It ends broken anyhow.
+		_, _ = io.CopyN(to, request, 300) //nolint:errcheck // It ends broken anyhow.
 		return
 	}
 	var both sync.WaitGroup

@@ -22,7 +22,7 @@ func TestCase21GenerationsOfSegments(t *testing.T) {
 	const key = "vod/three"
 	current := s.url + "/v1/keys/" + key + "/-/current/master.m3u8"
 	first := s.transcode(key)
-	ended(t, first.variants(s.addr))
+	ended(t, first.variants(s.addr, 30))
 	first.finish("master.m3u8")
 	old, err := play(first.files("", s.addr) + "master.m3u8")
 	if err == nil {
@@ -31,10 +31,10 @@ func TestCase21GenerationsOfSegments(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	player := attend(t, current)
+	player := attend(t, func() (presentation, error) { return watch(current) })
 
 	dying := s.transcode(key)
-	p := dying.variants(s.addr)
+	p := dying.variants(s.addr, 32)
 	awaitUpload(t, dying.secretFiles(s.addr)+"v1/004.ts")
 	p.kill()
 	if err := s.api.Release(context.Background(), key, dying.lease.LeaseID); err != nil {
@@ -49,7 +49,7 @@ func TestCase21GenerationsOfSegments(t *testing.T) {
 	good := start(t, []string{"PAWL_URL=" + s.url}, binary(t), append([]string{
 		"run", "--key", key, "--ttl", "30s", "--wait", "30s", "--primary", "master.m3u8",
 		"--expect", "master.m3u8", "--expect", "v[0-2]/out.m3u8", "--expect", fmt.Sprintf("v[0-2]/[000-%03d].ts", segments-1), "--", "sh", "-c", encode, "sh",
-	}, append(ffmpegArgs(), "-pix_fmt", "yuv420p")...)...)
+	}, append(ffmpegArgs(), variantArgs("FILES/", 34)...)...)...)
 	if code := good.exit(); code != 0 {
 		t.Fatalf("the good run exits %d: %s", code, good.errs.String())
 	}
@@ -73,10 +73,14 @@ func TestCase21GenerationsOfSegments(t *testing.T) {
 	}
 }
 
-// encode is a worker's command: it lets ffmpeg, whose first arguments it is given, write three variants into the files of its generation.
+// encode is a worker's command: ffmpeg, whose arguments it is given, with the address of its generation's files in place of FILES/.
 const encode = `files="http://lease:$PAWL_LEASE_ID@${PAWL_FILES_URL#http://}"
-exec ffmpeg "$@" -map 0:v -map 0:v -map 0:v -b:v 80k -s:v:1 96x72 -s:v:2 64x48 -var_stream_map "v:0 v:1 v:2" -master_pl_name master.m3u8 \
-	-hls_list_size 0 -hls_segment_filename "${files}v%v/%03d.ts" "${files}v%v/out.m3u8"`
+for arg; do
+	shift
+	case $arg in FILES/*) arg=$files${arg#FILES/} ;; esac
+	set -- "$@" "$arg"
+done
+exec ffmpeg "$@"`
 
 // killedAfterTwoVariants runs a worker that encodes one variant after the other, and kills its wrapper in the third. Nobody gets to
 // tell the server: the lease has to expire.

@@ -39,7 +39,7 @@ func TestLiveStaysPlayable(t *testing.T) {
 			t.Fatal(err)
 		}
 		if published++; player == nil {
-			player = attend(t, s.url+"/v1/keys/"+key+"/-/current")
+			player = attend(t, func() (presentation, error) { return watch(s.url + "/v1/keys/" + key + "/-/current") })
 		}
 	}
 	ended(t, ffmpeg)

@@ -103,7 +103,7 @@ func download(address string) (body []byte, at *url.URL, err error) {
 	return body, resp.Request.URL, err
 }
 
-// audience is a player that plays an address again and again until it is stopped.
+// audience is a player that plays something again and again until it is stopped.
 type audience struct {
 	leave  func() // may be called more than once
 	played sync.WaitGroup
@@ -111,7 +111,7 @@ type audience struct {
 	faults []error
 }
 
-func attend(t *testing.T, address string) *audience {
+func attend(t *testing.T, play func() (presentation, error)) *audience {
 	t.Helper()
 	stop := make(chan struct{})
 	a := &audience{leave: sync.OnceFunc(func() { close(stop) })}
@@ -120,7 +120,7 @@ func attend(t *testing.T, address string) *audience {
 		pause := time.NewTicker(50 * time.Millisecond) // The machine has others to serve.
 		defer pause.Stop()
 		for last := false; ; {
-			p, err := watch(address)
+			p, err := play()
 			if err != nil {
 				a.faults = append(a.faults, err)
 			}
@@ -143,8 +143,8 @@ func (a *audience) finish(t *testing.T) (tokens []string) {
 	t.Helper()
 	a.leave()
 	a.played.Wait()
-	for _, err := range a.faults {
-		t.Errorf("a player: %v", err)
+	if len(a.faults) > 0 {
+		t.Errorf("a player met %d faults, the first of them: %v", len(a.faults), a.faults[0])
 	}
 	for _, p := range a.seen {
 		tokens = append(tokens, p.token)
