@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"time"
@@ -150,12 +151,34 @@ func (a *app) putInOneGo(ctx context.Context, c *client.Client, acquire publish.
 	}
 	keeper := c.KeepLease(ctx, lease)
 	defer a.giveBack(ctx, c, keeper)
+	defer a.noticeExpiry(keeper)()
 	// A lease that is lost meanwhile doesn't end the upload: the fence gives the answer, with both tokens.
 	err = a.put(ctx, c, lease.Grant(), up, true)
 	if err != nil {
 		up.abort(ctx, c, lease.Grant()) // Nobody will have this token again, so nobody goes on with it.
 	}
 	return err
+}
+
+// noticeExpiry says so on stderr when the lease expires by the own clock, until the returned function is called, which stops the
+// keeper. Work goes on: whether another holder was granted the key meanwhile is for the server to say.
+func (a *app) noticeExpiry(keeper *client.Keeper) (stop func()) {
+	told := make(chan struct{})
+	go func() {
+		defer close(told)
+		<-keeper.Context().Done()
+		if errors.Is(context.Cause(keeper.Context()), client.ErrLeaseExpired) {
+			a.notice("%s", expiryNotice(keeper.Lease().Token))
+		}
+	}()
+	return func() {
+		keeper.Stop()
+		<-told
+	}
+}
+
+func expiryNotice(token publish.Token) string {
+	return fmt.Sprintf("the lease of token %d expired by the own clock, the server didn't answer in time; trying on", token)
 }
 
 // releaseTimeout bounds the release of a lease that would expire by itself as well.

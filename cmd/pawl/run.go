@@ -163,6 +163,9 @@ func (a *app) wrap(ctx context.Context, c *client.Client, req publish.AcquireReq
 	}
 	publishing, done := untilSignal(ctx, signals)
 	defer done()
+	if keeper.Context().Err() == nil { // or it was said while the command ran
+		defer a.noticeExpiry(keeper)()
+	}
 	return w.publish(publishing, scratch.path, flags)
 }
 

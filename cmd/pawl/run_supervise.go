@@ -73,7 +73,7 @@ func (w worker) supervise(ctx context.Context, process *child.Process, family *f
 		case <-expired:
 			expired = nil
 			if !w.isLost() {
-				w.app.notice("the lease of token %d expired by the own clock, the server didn't answer in time; trying on", w.lease.Token)
+				w.app.notice("%s", expiryNotice(w.lease.Token))
 			}
 		case <-canceled:
 			canceled = nil

@@ -33,6 +33,7 @@ type FaultProxy struct {
 	dropAnswers  bool
 	paused       chan struct{} // non-nil while paused; closed by Resume
 	cutRequest   *trap
+	cutRequests  []byte // when set, every request that contains it is cut
 	losingAnswer *trap
 }
 
@@ -157,6 +158,14 @@ func (p *FaultProxy) CutRequest(text string) <-chan struct{} {
 	return p.set(&p.cutRequest, text)
 }
 
+// CutRequests cuts the connection of every request that contains text, in any case of letters, instead of passing it on; "" stops
+// that. See CutRequest for what a request is.
+func (p *FaultProxy) CutRequests(text string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.cutRequests = bytes.ToLower([]byte(text))
+}
+
 // LoseAnswer waits for the next request that contains text, passes it on, and cuts the connection when the
 // server begins to answer: the server has done what was asked, and the client can't know. The channel is
 // closed when that has happened. The client must have read the answers to its earlier requests.
@@ -249,10 +258,14 @@ func (p *FaultProxy) awaitResume() {
 func (p *FaultProxy) onRequest(c *proxyConn, request []byte) (pass bool, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.cutRequest == nil && p.losingAnswer == nil {
+	if p.cutRequest == nil && len(p.cutRequests) == 0 && p.losingAnswer == nil {
 		return true, nil
 	}
 	request = bytes.ToLower(request)
+	if len(p.cutRequests) > 0 && bytes.Contains(request, p.cutRequests) {
+		c.close()
+		return false, errCut
+	}
 	if p.cutRequest != nil && bytes.Contains(request, p.cutRequest.text) {
 		c.close() // Before the channel tells, so that the client can't get a word through any more.
 		close(p.cutRequest.sprung)
