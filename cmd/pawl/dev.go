@@ -49,7 +49,7 @@ func (a *app) devCommand() *cobra.Command {
 		}),
 	}
 	// Waiting readers are cut off soon: whoever pressed Ctrl-C waits.
-	flags.register(cmd.Flags(), 0, time.Second)
+	flags.register(cmd.Flags(), 0, 500*time.Millisecond)
 	cmd.Flags().StringVar(&data, "data", "", "folder that keeps the data (default: $XDG_DATA_HOME/pawl, or /var/lib/pawl for root)")
 	return cmd
 }
