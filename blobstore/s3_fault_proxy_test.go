@@ -85,6 +85,8 @@ func callOf(r *http.Request) string {
 		return "ListMultipart"
 	case query.Has("uploads"):
 		return "CreateMultipart"
+	case query.Has("uploadId") && r.Method == http.MethodGet:
+		return "ListParts"
 	case query.Has("uploadId"):
 		return map[string]string{http.MethodPut: "UploadPart", http.MethodPost: "Complete", http.MethodDelete: "Abort"}[r.Method]
 	case r.Method == http.MethodGet && query.Has("list-type"):
@@ -141,7 +143,7 @@ func codeOf(call string, status int) string {
 		return "AccessDenied"
 	case http.StatusNotFound:
 		switch call {
-		case "UploadPart", "Complete", "Abort":
+		case "UploadPart", "Complete", "Abort", "ListParts":
 			return "NoSuchUpload"
 		case "LIST", "CreateMultipart":
 			return "NoSuchBucket"
