@@ -14,6 +14,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"sync/atomic"
 	"time"
 )
 
@@ -51,6 +52,7 @@ type Client struct {
 	http *http.Client
 	// store sends signed requests to the blob store: none of the client's own secrets goes along, and a body goes nowhere else.
 	store      *http.Client
+	noWay      *atomic.Bool // the blob store was found to be out of reach
 	credential string
 	userAgent  string
 	retry      retryPolicy
@@ -86,6 +88,7 @@ func New(baseURL string, opts Options) (*Client, error) {
 		store: &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error {
 			return http.ErrUseLastResponse
 		}},
+		noWay:      &atomic.Bool{},
 		credential: opts.Credential,
 		userAgent:  cmp.Or(opts.UserAgent, "pawl-go"),
 		retry:      retryPolicy{within: max(retryFor, 0), pause: cmp.Or(opts.RetryPause, DefaultRetryPause)},

@@ -10,6 +10,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"sync/atomic"
 	"time"
 
 	"github.com/pawlhq/pawl/publish"
@@ -47,23 +48,33 @@ type FileUpload struct {
 	Mode DirectMode
 	// Parallel is how many parts are sent at once; 0 means 4.
 	Parallel int
+	// Detour, when set, is told why the file goes through the server although the server offers the store: that can't be reached from here.
+	Detour func(reason error)
 	// Sent, when set, is told of bytes as they are sent; of a negative number when they must be sent again. It is called from
 	// several goroutines at once.
 	Sent func(n int64)
 }
 
 // UploadFile stores one file in a generation, by the shortest way: large files are sent to the blob store itself where the server offers
-// that, several parts at once, and each part that fails is sent again alone. Parts that an earlier call with the same
+// that and the store can be reached from here, several parts at once, and each part that fails is sent again alone. Parts that an earlier call with the same
 // promise has sent, in this process or another, are kept. ctx ends it soon; what has been sent then stays for the next call until
 // the server sweeps it, or AbortUpload gives it up.
 func (c *Client) UploadFile(ctx context.Context, file FileUpload) (publish.UploadResult, error) {
 	direct := file.Size > 0 && (file.Mode == DirectAlways || file.Mode != DirectNever && file.Size >= DirectFrom)
-	if direct {
+	if direct && (file.Mode == DirectAlways || !c.noWay.Load()) {
 		result, err := c.uploadDirect(ctx, file)
-		if !errors.Is(err, errNotOffered) {
+		switch {
+		case file.Mode != DirectAlways && errors.Is(err, errNoWay) && ctx.Err() == nil:
+			// Servers often know the store by a name that means nothing out here. What was begun is dropped by what comes now.
+			// It isn't tried for each file again.
+			c.noWay.Store(true)
+			c.log.WarnContext(ctx, "blob_store_unreachable", "path", file.Path, "error", err)
+			if file.Detour != nil {
+				file.Detour(err)
+			}
+		case !errors.Is(err, errNotOffered):
 			return result, err
-		}
-		if file.Mode == DirectAlways {
+		case file.Mode == DirectAlways:
 			return result, fmt.Errorf("this server's blob store takes no direct uploads of %s; leave the mode on %s", file.Path, DirectAuto)
 		}
 	}
@@ -76,6 +87,9 @@ func (c *Client) UploadFile(ctx context.Context, file FileUpload) (publish.Uploa
 // errNotOffered reports that the file must go through the server.
 var errNotOffered = errors.New("direct uploads are not offered")
 
+// errNoWay reports that no connection to the blob store could be made, ever.
+var errNoWay = errors.New("the blob store can't be reached from here")
+
 // errPartsGone reports that the store doesn't know the upload in parts any more.
 var errPartsGone = errors.New("the blob store has lost the parts of this upload")
 
@@ -83,12 +97,13 @@ var errPartsGone = errors.New("the blob store has lost the parts of this upload"
 const directRounds = 4
 
 func (c *Client) uploadDirect(ctx context.Context, file FileUpload) (publish.UploadResult, error) {
+	var reached atomic.Bool
 	for round := 1; ; round++ {
 		begun, err := c.beginDirect(ctx, file)
 		if err != nil || begun.existing != nil {
 			return orZero(begun.existing), err
 		}
-		err = c.sendDirect(ctx, file, begun)
+		err = c.sendDirect(ctx, file, begun, &reached)
 		var result publish.UploadResult
 		if err == nil {
 			result, err = c.completeDirect(ctx, file, begun.UploadID)

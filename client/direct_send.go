@@ -12,6 +12,7 @@ import (
 	"net/url"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/pawlhq/pawl/publish"
@@ -25,16 +26,18 @@ const (
 	freshFor = 5 * time.Minute
 	// sendAttempts is how often one part is sent.
 	sendAttempts = 6
+	// unreachedAttempts is how often a connection is tried to a store that has never answered.
+	unreachedAttempts = 3
 )
 
-// sendDirect sends what the store lacks.
-func (c *Client) sendDirect(ctx context.Context, file FileUpload, begun begunUpload) error {
+// sendDirect sends what the store lacks. reached is set when the store has answered.
+func (c *Client) sendDirect(ctx context.Context, file FileUpload, begun begunUpload, reached *atomic.Bool) error {
 	if begun.Parts == 0 {
 		if begun.Put == nil {
 			return nil // Everything has come.
 		}
 		whole := piece{length: file.Size, request: begun.Put, signed: begun.signed}
-		return c.sendPiece(ctx, file, whole, func(ctx context.Context) (*publish.SignedRequest, error) {
+		return c.sendPiece(ctx, file, whole, reached, func(ctx context.Context) (*publish.SignedRequest, error) {
 			again, err := c.beginDirect(ctx, file)
 			if err != nil {
 				return nil, err
@@ -48,7 +51,7 @@ func (c *Client) sendDirect(ctx context.Context, file FileUpload, begun begunUpl
 	for _, number := range begun.Uploaded {
 		file.sent(min(begun.PartSize, file.Size-int64(number-1)*begun.PartSize))
 	}
-	return c.sendParts(ctx, file, begun)
+	return c.sendParts(ctx, file, begun, reached)
 }
 
 // errCame reports that there is nothing to send any more.
@@ -63,7 +66,7 @@ type piece struct {
 }
 
 // sendParts sends the missing parts, several at once. The first that fails for good ends the others.
-func (c *Client) sendParts(ctx context.Context, file FileUpload, begun begunUpload) error {
+func (c *Client) sendParts(ctx context.Context, file FileUpload, begun begunUpload, reached *atomic.Bool) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	parallel := cmp.Or(file.Parallel, defaultParallel)
@@ -72,7 +75,7 @@ func (c *Client) sendParts(ctx context.Context, file FileUpload, begun begunUplo
 	for range parallel {
 		senders.Go(func() {
 			for p := range pieces {
-				err := c.sendPiece(ctx, file, p, func(ctx context.Context) (*publish.SignedRequest, error) {
+				err := c.sendPiece(ctx, file, p, reached, func(ctx context.Context) (*publish.SignedRequest, error) {
 					signed, err := c.signParts(ctx, file, begun, []int{p.number})
 					if err != nil {
 						return nil, err
@@ -171,7 +174,7 @@ func (c *Client) signParts(ctx context.Context, file FileUpload, begun begunUplo
 }
 
 // sendPiece sends one piece, again when it fails, with a new signature when the old one is worn out.
-func (c *Client) sendPiece(ctx context.Context, file FileUpload, p piece, sign func(context.Context) (*publish.SignedRequest, error)) error {
+func (c *Client) sendPiece(ctx context.Context, file FileUpload, p piece, reached *atomic.Bool, sign func(context.Context) (*publish.SignedRequest, error)) error {
 	var failed error
 	for try := range sendAttempts {
 		if try > 0 && !sleep(ctx, rand.N(min(c.retry.pause<<try, maxPause)+1)) {
@@ -190,12 +193,16 @@ func (c *Client) sendPiece(ctx context.Context, file FileUpload, p piece, sign f
 		err := c.sendOnce(ctx, file, p)
 		switch {
 		case err == nil:
+			reached.Store(true)
 			return nil
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
+		case neverSent(err) && !reached.Load() && (permanent(err) || try+1 == unreachedAttempts):
+			return c.storeUnreachable(p, fmt.Errorf("%w: %w", errNoWay, err))
 		}
 		var refusal *storeRefusal
 		if errors.As(err, &refusal) {
+			reached.Store(true)
 			switch {
 			case refusal.status == http.StatusPreconditionFailed && p.number == 0:
 				file.sent(p.length)

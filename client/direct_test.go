@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"slices"
 	"strconv"
@@ -423,4 +424,49 @@ func TestDirectCanceled(t *testing.T) {
 			t.Errorf("got %v", err)
 		}
 	})
+}
+
+// unreachable is a server whose store has an address that leads nowhere from here.
+type unreachable struct {
+	*fakeParts
+	put int // files that came through the server
+}
+
+func (u *unreachable) RoundTrip(req *http.Request) (*http.Response, error) {
+	if req.URL.Host == "store" {
+		return nil, &net.OpError{Op: "dial", Err: &net.DNSError{Err: "no such host", Name: "store", IsNotFound: true}}
+	}
+	if req.Method == http.MethodPut {
+		u.put++
+		data, err := io.ReadAll(req.Body)
+		if err != nil || !bytes.Equal(data, u.content) {
+			u.t.Errorf("%d bytes came: %v", len(data), err)
+		}
+		return u.answer(req, 201, `{"path":"f"}`)
+	}
+	return u.fakeParts.RoundTrip(req)
+}
+
+// TestDirectUnreachable: where the store can't be reached from here, the file goes through the server, unless it must not.
+func TestDirectUnreachable(t *testing.T) {
+	for mode, through := range map[client.DirectMode]int{client.DirectAuto: 1, client.DirectAlways: 0} {
+		f := newFakeParts(t, client.DirectFrom+5, client.DirectFrom/2)
+		way := &unreachable{fakeParts: f}
+		c, err := client.New("http://pawl", client.Options{Credential: "canary", Transport: way})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var told atomic.Int64
+		_, err = c.UploadFile(t.Context(), client.FileUpload{
+			Grant: publish.Grant{Key: "k", Token: 1, LeaseID: publish.NewLeaseID()}, Path: "f", Mode: mode,
+			Source: bytes.NewReader(f.content), Size: int64(len(f.content)), Digest: sha256.Sum256(f.content),
+			Sent: func(n int64) { told.Add(n) },
+		})
+		if (err == nil) != (through == 1) || way.put != through || f.completed != 0 {
+			t.Errorf("%s: %v; %d came through the server", mode, err, way.put)
+		}
+		if want := int64(through * len(f.content)); told.Load() != want {
+			t.Errorf("%s: told of %d bytes; want %d", mode, told.Load(), want)
+		}
+	}
 }

@@ -102,7 +102,7 @@ func (a *app) openUpload(file string, flags putFlags) (*upload, error) {
 	if err != nil {
 		return nil, err
 	}
-	up := &upload{path: path, contentType: flags.contentType, mode: mode, parallel: flags.direct.parallel, body: a.stdin}
+	up := &upload{path: path, notice: a.notice, contentType: flags.contentType, mode: mode, parallel: flags.direct.parallel, body: a.stdin}
 	if file == "-" {
 		return up, nil
 	}

@@ -45,6 +45,8 @@ type upload struct {
 	parallel    int
 	// sent, when set, is told of bytes as they go; of a negative number when they must go again.
 	sent func(n int64)
+	// notice, when set, is told what people should know.
+	notice func(format string, args ...any)
 
 	opened *os.File  // closed by close
 	body   io.Reader // what is streamed, when file is nil
@@ -103,8 +105,13 @@ func (u *upload) tell(m meter) {
 }
 
 func (u *upload) fileUpload(grant publish.Grant) client.FileUpload {
+	detour := func(reason error) {
+		if u.notice != nil {
+			u.notice("%s goes through the server: %v", u.path, reason)
+		}
+	}
 	return client.FileUpload{
-		Grant: grant, Path: u.path, ContentType: u.contentType, Source: u.file, Size: u.size, Digest: u.sum, CRC64NVME: &u.crc,
+		Detour: detour, Grant: grant, Path: u.path, ContentType: u.contentType, Source: u.file, Size: u.size, Digest: u.sum, CRC64NVME: &u.crc,
 		NewCRC64NVME: crc64nvme.New, Mode: u.mode, Parallel: u.parallel, Sent: u.sent,
 	}
 }
