@@ -209,8 +209,8 @@ func (c *Client) sendPiece(ctx context.Context, file FileUpload, p piece, reache
 				return nil // An earlier attempt has stored it: completing tells whether it is whole.
 			case refusal.status == http.StatusNotFound:
 				return errPartsGone
-			case refusal.status == http.StatusForbidden:
-				p.request = nil // Expired, perhaps by another clock than ours.
+			case refusal.status == http.StatusForbidden, refusal.status == http.StatusBadRequest:
+				p.request = nil // Expired, perhaps by another clock than ours; or about other bytes than the file has by now.
 			}
 		} else if permanent(err) {
 			return c.storeUnreachable(p, err)

@@ -112,12 +112,15 @@ func (c *Client) roundTrip(req *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
+// maxAnswerBytes bounds the answer to a success, far above the largest page.
+const maxAnswerBytes = 64 << 20
+
 // readJSON reads the answer to a success. One that breaks off, or isn't what a Pawl server says, is as good as lost.
 func readJSON(resp *http.Response, into any) error {
 	if into == nil || resp.StatusCode == http.StatusNoContent || resp.StatusCode == http.StatusNotModified {
 		return nil
 	}
-	if err := json.NewDecoder(resp.Body).Decode(into); err != nil {
+	if err := json.NewDecoder(io.LimitReader(resp.Body, maxAnswerBytes)).Decode(into); err != nil {
 		return &lostAnswer{error: fmt.Errorf("answer %s isn't readable: %w", resp.Status, err), sent: true}
 	}
 	return nil

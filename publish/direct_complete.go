@@ -45,9 +45,9 @@ func (s *Service) CompleteDirect(ctx context.Context, grant Grant, id DirectID) 
 	if s.Direct == nil {
 		return Completion{}, notOffered()
 	}
-	upload, err := s.Pointers.FindDirect(ctx, grant, id.Upload, true)
+	upload, err := s.findDirect(ctx, grant, id, true)
 	if err != nil {
-		return Completion{}, s.refused(ctx, err)
+		return Completion{}, err
 	}
 	c := s.completions.of(ctx, upload, func(ctx context.Context, c *completion) (UploadResult, error) {
 		return s.complete(ctx, upload, id.Parts, &c.verified)

@@ -298,12 +298,15 @@ func (s *Service) SignParts(ctx context.Context, grant Grant, id DirectID, wante
 	if len(wanted) < 1 || len(wanted) > MaxSignedParts {
 		return nil, invalid("/part_numbers", "must hold 1 to %d numbers", MaxSignedParts)
 	}
-	upload, err := s.Pointers.FindDirect(ctx, grant, id.Upload, true)
+	upload, err := s.findDirect(ctx, grant, id, true)
 	if err != nil {
-		return nil, s.refused(ctx, err)
+		return nil, err
 	}
-	if upload.State != UploadPending {
+	switch {
+	case upload.State != UploadPending:
 		return nil, overError(upload)
+	case upload.parts() == 0:
+		return nil, invalid("upload", "must be an upload in parts; this one is a single request, which its beginning was answered with")
 	}
 	s.inFlight.sign(upload.Upload)
 	plan, _ := s.Direct.PlanDirect(upload.Size)
@@ -326,6 +329,17 @@ func (s *Service) SignParts(ctx context.Context, grant Grant, id DirectID, wante
 	return signed, nil
 }
 
+// findDirect is the store's FindDirect, with a refusal that says what isn't there.
+func (s *Service) findDirect(ctx context.Context, grant Grant, id DirectID, fenced bool) (DirectUpload, error) {
+	upload, err := s.Pointers.FindDirect(ctx, grant, id.Upload, fenced)
+	if refusal := refusalOf(err, ErrNotFound); refusal != nil && refusal.Token != 0 && refusal.Detail == "" {
+		named := *refusal
+		named.Detail = fmt.Sprintf("there is no such upload in generation %d; begin it again", refusal.Token)
+		err = &named
+	}
+	return upload, s.refused(ctx, err)
+}
+
 // overError is the refusal of a request about an upload that is over.
 func overError(upload DirectUpload) error {
 	if upload.State == UploadFailed {
@@ -343,9 +357,9 @@ func (s *Service) AbortDirect(ctx context.Context, grant Grant, id DirectID) err
 	if s.Direct == nil {
 		return notOffered()
 	}
-	upload, err := s.Pointers.FindDirect(ctx, grant, id.Upload, false)
+	upload, err := s.findDirect(ctx, grant, id, false)
 	if err != nil {
-		return s.refused(ctx, err)
+		return err
 	}
 	if upload.State == UploadStored {
 		return invalid("upload", "must be an upload that isn't over; this one is stored: delete the file instead")

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"sync"
 	"sync/atomic"
 
 	"github.com/spf13/pflag"
@@ -104,6 +105,9 @@ type folderPut struct {
 	bytes      atomic.Int64 // of them
 	identical  atomic.Int64 // files that were there already
 	superseded atomic.Int64 // the newest token heard of
+
+	mu     sync.Mutex
+	stored []publish.File // as the server has them
 }
 
 // putSet is what put prints as JSON for a folder that it doesn't publish.
@@ -125,18 +129,27 @@ func (p *folderPut) run(ctx context.Context, req publish.PublishRequest, andPubl
 	err := inParallel(ctx, p.parallel, slices.Values(p.set.files), func(ctx context.Context, file setFile) error {
 		return p.send(ctx, grant, file)
 	})
-	if andPublish && errors.Is(err, publish.ErrGenerationSealed) {
-		// Perhaps by an earlier run of this command, whose answer was lost. The digest of all files tells.
-		if req.ManifestDigest, err = p.set.manifestDigest(ctx, p.parallel); err != nil {
-			return err
-		}
+	sealed := andPublish && errors.Is(err, publish.ErrGenerationSealed)
+	if err != nil && !sealed {
+		return err
 	}
-	if err != nil {
+	if err := p.set.unchanged(ctx); err != nil {
 		return err
 	}
 	p.meter.Stop()
 	if andPublish {
+		// What becomes current is this folder, whole, and nothing else that somebody has put into the generation.
+		req.ManifestDigest = publish.ManifestDigest(p.stored)
+		if sealed {
+			// Perhaps by an earlier run of this command, whose answer was lost. The digest of all files tells.
+			if req.ManifestDigest, err = p.set.manifestDigest(ctx, p.parallel); err != nil {
+				return err
+			}
+		}
 		receipt, err := p.client.Publish(ctx, req)
+		if errors.Is(err, publish.ErrDigestMismatch) {
+			return otherSetError{p.set.folder, req.Grant}
+		}
 		if err != nil {
 			return err
 		}
@@ -168,6 +181,18 @@ func (e changedError) Error() string {
 }
 func (changedError) exitCode() int { return exitDigest }
 
+// otherSetError is a generation that holds something else than the folder.
+type otherSetError struct {
+	folder string
+	grant  publish.Grant
+}
+
+func (e otherSetError) Error() string {
+	return fmt.Sprintf("the generation of token %d holds something else than %s, from another put or an earlier one; nothing was published. "+
+		"Delete what doesn't belong there, or publish what is there: pawl publish %s", e.grant.Token, e.folder, e.grant.Key)
+}
+func (otherSetError) exitCode() int { return exitDigest }
+
 // send uploads one file.
 func (p *folderPut) send(ctx context.Context, grant publish.Grant, file setFile) error {
 	f, err := p.set.open(file)
@@ -197,6 +222,9 @@ func (p *folderPut) send(ctx context.Context, grant publish.Grant, file setFile)
 		p.identical.Add(1)
 		p.meter.Add(up.size) // Nothing of it was sent.
 	}
+	p.mu.Lock()
+	p.stored = append(p.stored, result.File)
+	p.mu.Unlock()
 	p.files.Add(1)
 	p.bytes.Add(result.Size)
 	for seen := p.superseded.Load(); int64(result.SupersededBy) > seen && !p.superseded.CompareAndSwap(seen, int64(result.SupersededBy)); {

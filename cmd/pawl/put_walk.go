@@ -29,6 +29,7 @@ type fileSet struct {
 type setFile struct {
 	name string
 	path publish.Path
+	info fs.FileInfo // when the folder was walked; of a link, that of its file
 }
 
 // openSet walks a folder. It reads no file; but everything that can't be published is found and named, all of it in one error.
@@ -43,9 +44,20 @@ func (a *app) openSet(ctx context.Context, folder string) (_ *fileSet, err error
 			s.close()
 		}
 	}()
+	renamed, err := s.walk(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if renamed > 0 {
+		a.notice("%d name(s) were not in NFC and are sent in it", renamed)
+	}
+	return s, nil
+}
+
+// walk finds the files, and how many of their names aren't in NFC.
+func (s *fileSet) walk(ctx context.Context) (renamed int, err error) {
 	var faults []string
-	renamed := 0
-	err = fs.WalkDir(root.FS(), ".", func(name string, entry fs.DirEntry, err error) error {
+	err = fs.WalkDir(s.root.FS(), ".", func(name string, entry fs.DirEntry, err error) error {
 		switch {
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
@@ -54,7 +66,7 @@ func (a *app) openSet(ctx context.Context, folder string) (_ *fileSet, err error
 		case entry.IsDir():
 			return nil
 		}
-		path, fault := s.check(name, entry)
+		path, info, fault := s.check(name, entry)
 		if fault != "" {
 			faults = append(faults, fmt.Sprintf("%+q %s", name, fault))
 			return nil
@@ -62,11 +74,11 @@ func (a *app) openSet(ctx context.Context, folder string) (_ *fileSet, err error
 		if string(path) != name {
 			renamed++
 		}
-		s.files = append(s.files, setFile{name, path})
+		s.files = append(s.files, setFile{name, path, info})
 		return nil
 	})
 	if err != nil {
-		return nil, err
+		return 0, err
 	}
 	slices.SortFunc(s.files, func(a, b setFile) int {
 		return cmp.Or(strings.Compare(string(a.path), string(b.path)), strings.Compare(a.name, b.name))
@@ -78,44 +90,65 @@ func (a *app) openSet(ctx context.Context, folder string) (_ *fileSet, err error
 	}
 	switch {
 	case len(faults) > 0:
-		return nil, missingError{fmt.Errorf("%s can't be published; nothing was uploaded:\n  %s", folder, strings.Join(faults, "\n  "))}
+		return 0, missingError{fmt.Errorf("%s can't be published; nothing was uploaded:\n  %s", s.folder, strings.Join(faults, "\n  "))}
 	case len(s.files) == 0:
-		return nil, missingError{fmt.Errorf("%s holds no file; there is nothing to publish", folder)}
+		return 0, missingError{fmt.Errorf("%s holds no file; there is nothing to publish", s.folder)}
 	}
-	if renamed > 0 {
-		a.notice("%d name(s) were not in NFC and are sent in it", renamed)
+	return renamed, nil
+}
+
+// unchanged walks the folder again and compares: what was uploaded one file after the other is a set only if the folder was the same
+// all the while, as far as names, lengths and times tell.
+func (s *fileSet) unchanged(ctx context.Context) error {
+	now := &fileSet{folder: s.folder, root: s.root}
+	if _, err := now.walk(ctx); err != nil {
+		if ctx.Err() != nil {
+			return err
+		}
+		return changedError{s.folder}
 	}
-	return s, nil
+	for i, file := range s.files {
+		if i >= len(now.files) || now.files[i].name != file.name {
+			return changedError{filepath.Join(s.folder, file.name)}
+		}
+		if other := now.files[i].info; !os.SameFile(file.info, other) || !sameContent(file.info, other) {
+			return changedError{filepath.Join(s.folder, file.name)}
+		}
+	}
+	if len(now.files) > len(s.files) {
+		return changedError{filepath.Join(s.folder, now.files[len(s.files)].name)}
+	}
+	return nil
 }
 
 func (s *fileSet) close() { _ = s.root.Close() } //nolint:errcheck // Nothing was written.
 
 // check says under which path an entry is published, or why it can't be.
-func (s *fileSet) check(name string, entry fs.DirEntry) (path publish.Path, fault string) {
+func (s *fileSet) check(name string, entry fs.DirEntry) (path publish.Path, info fs.FileInfo, fault string) {
 	info, err := entry.Info()
 	if err == nil && entry.Type()&fs.ModeSymlink != 0 {
 		if info, err = s.root.Stat(name); err != nil {
-			return "", "is a link that leads out of the folder, or to nothing; put a copy in its place"
+			return "", nil, "is a link that leads out of the folder, or to nothing; put a copy in its place"
 		}
 		if !info.Mode().IsRegular() {
-			return "", "is a link to something that isn't a file; put files in its place"
+			return "", nil, "is a link to something that isn't a file; put files in its place"
 		}
 	}
 	switch {
 	case err != nil:
-		return "", "can't be read: " + err.Error()
+		return "", nil, "can't be read: " + err.Error()
 	case !info.Mode().IsRegular():
-		return "", "is no file but " + kindOf(info.Mode())
+		return "", nil, "is no file but " + kindOf(info.Mode())
 	}
 	if path, err = publish.ParsePath(norm.NFC.String(name)); err != nil {
 		var refusal *publish.Error
 		if errors.As(err, &refusal) && len(refusal.Fields) == 1 {
-			return "", refusal.Fields[0].Detail
+			return "", nil, refusal.Fields[0].Detail
 		}
-		return "", err.Error()
+		return "", nil, err.Error()
 	}
 	s.bytes += info.Size()
-	return path, ""
+	return path, info, ""
 }
 
 // kindOf names what isn't a file.

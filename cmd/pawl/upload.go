@@ -48,10 +48,11 @@ type upload struct {
 	// notice, when set, is told what people should know.
 	notice func(format string, args ...any)
 
-	opened *os.File  // closed by close
-	body   io.Reader // what is streamed, when file is nil
-	file   *os.File  // a regular file
-	size   int64     // bytes
+	opened *os.File    // closed by close
+	body   io.Reader   // what is streamed, when file is nil
+	file   *os.File    // a regular file
+	before os.FileInfo // of file, before it was read
+	size   int64       // bytes
 	sum    publish.Digest
 	crc    uint64
 }
@@ -69,6 +70,7 @@ func (u *upload) read(f *os.File) error {
 		u.body = f
 		return nil
 	}
+	u.before = info
 	if u.size, u.sum, u.crc, err = hashFile(f); err != nil {
 		return ioError{err}
 	}
@@ -121,19 +123,32 @@ func (u *upload) send(ctx context.Context, c *client.Client, grant publish.Grant
 	if u.file == nil {
 		return c.Upload(ctx, u.request(grant))
 	}
-	return c.UploadFile(ctx, u.fileUpload(grant))
+	result, err := c.UploadFile(ctx, u.fileUpload(grant))
+	return result, u.changed(err)
+}
+
+// changed says so when an upload has failed because its file isn't what it was when it was read first.
+func (u *upload) changed(err error) error {
+	if err == nil || u.file == nil || exitCode(err) == exitFenced || errors.Is(err, publish.ErrOutcomeUnknown) {
+		return err
+	}
+	if after, statErr := u.file.Stat(); statErr == nil && !sameContent(u.before, after) {
+		return changedError{u.file.Name()}
+	}
+	return err
 }
 
 // publish uploads the file and publishes the generation: in one request, unless the file goes to the blob store itself.
 func (u *upload) publish(ctx context.Context, c *client.Client, grant publish.Grant) (publish.Receipt, error) {
 	if !u.direct() {
-		return c.UploadAndPublish(ctx, u.request(grant))
+		receipt, err := c.UploadAndPublish(ctx, u.request(grant))
+		return receipt, u.changed(err)
 	}
 	if _, err := c.UploadFile(ctx, u.fileUpload(grant)); errors.Is(err, publish.ErrGenerationSealed) {
 		// Perhaps by an earlier run of this command: the server compares the digest, without reading the body, and replays.
 		return c.UploadAndPublish(ctx, u.request(grant))
 	} else if err != nil {
-		return publish.Receipt{}, err
+		return publish.Receipt{}, u.changed(err)
 	}
 	return c.Publish(ctx, publish.PublishRequest{Grant: grant, Final: true})
 }
