@@ -19,9 +19,10 @@ import (
 )
 
 // maxJSONBytes bounds a JSON body. That of a publish may be larger: it may name as many files as one publish may expect,
-// one by one, by paths of 150 bytes.
+// one by one, by paths of 150 bytes; that of a resolve as many keys as it may name, of the longest, all in escapes.
 const (
 	maxJSONBytes        = 1 << 20
+	maxResolveJSONBytes = 4 << 20
 	maxPublishJSONBytes = 16 << 20
 )
 

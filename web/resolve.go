@@ -18,7 +18,7 @@ func (h *Handler) resolve(c *call) error {
 		return err
 	}
 	var names []string
-	if err := readJSON(c, members{"keys": &names}); err != nil {
+	if err := readJSONWithin(c, maxResolveJSONBytes, members{"keys": &names}); err != nil {
 		return err
 	}
 	var wrong []publish.Field
