@@ -90,12 +90,12 @@ func (c *Client) FilesAt(ctx context.Context, key publish.Key, version publish.V
 	return page, err
 }
 
-// AllFiles yields all published files of a generation in order of their paths, and stops at the first error. It asks for a page at a
-// time. When the generation isn't sealed, a publish meanwhile can mix two revisions: publish.ManifestDigest of what came tells.
-func (c *Client) AllFiles(ctx context.Context, key publish.Key, token publish.Token) iter.Seq2[publish.File, error] {
+// AllFiles yields all files of a published revision in order of their paths, and stops at the first error. It asks for a page at a
+// time; what it yields never changes.
+func (c *Client) AllFiles(ctx context.Context, key publish.Key, version publish.Version) iter.Seq2[publish.File, error] {
 	return func(yield func(publish.File, error) bool) {
 		for after := publish.Path(""); ; {
-			page, err := c.Files(ctx, key, token, after, publish.MaxPageSize)
+			page, err := c.FilesAt(ctx, key, version, after, publish.MaxPageSize)
 			if err != nil {
 				yield(publish.File{}, err)
 				return

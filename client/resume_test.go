@@ -28,7 +28,7 @@ func TestOpenFileGoesOn(t *testing.T) {
 	file := publish.File{Path: "a.bin", Size: int64(len(content)), SHA256: sha256.Sum256(content)}
 	for _, from := range []int64{0, 1, 123_456, file.Size - 1, file.Size} {
 		f := newFake(t, breakAfter(content, 1), breakAfter(content, 100_000), serveContent(content))
-		d, err := f.client(t, Options{}).OpenFile(testContext(t), "k", 3, file, from, seen(content[:from]))
+		d, err := f.client(t, Options{}).OpenFile(testContext(t), "k", publish.Version{Token: 3, Revision: 2}, file, from, seen(content[:from]))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -76,7 +76,7 @@ func TestOpenFileOfOtherBytes(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			f := newFake(t, test.handle)
-			d, err := f.client(t, Options{}).OpenFile(testContext(t), "k", 3, file, test.from, seen(test.kept))
+			d, err := f.client(t, Options{}).OpenFile(testContext(t), "k", publish.Version{Token: 3, Revision: 2}, file, test.from, seen(test.kept))
 			if err == nil {
 				defer d.Close()
 				var n int64
@@ -100,7 +100,7 @@ func TestAllFiles(t *testing.T) {
 	f := newFake(t, page(`{"files":[{"path":"a"},{"path":"b"}],"next":"b"}`), page(`{"files":[{"path":"c"}],"next":"b"}`), page(`{}`))
 	var paths []string
 	var failed error
-	for file, err := range f.client(t, Options{}).AllFiles(testContext(t), "k", 3) {
+	for file, err := range f.client(t, Options{}).AllFiles(testContext(t), "k", publish.Version{Token: 3, Revision: 2}) {
 		if failed = err; err == nil {
 			paths = append(paths, string(file.Path))
 		}
@@ -108,7 +108,7 @@ func TestAllFiles(t *testing.T) {
 	if got := strings.Join(paths, " "); got != "a b c" || failed == nil || f.count() != 2 {
 		t.Errorf("%s, %v, %d requests; want a b c, and an error about pages that go round", got, failed, f.count())
 	}
-	if f.requests[1].URL.Query().Get("after") != "b" {
+	if query := f.requests[1].URL.Query(); query.Get("after") != "b" || query.Get("revision") != "2" {
 		t.Errorf("the second page is %s", f.requests[1].URL)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"hash"
 	"io"
 	"io/fs"
@@ -12,6 +13,7 @@ import (
 	"path"
 	"path/filepath"
 	"slices"
+	"syscall"
 
 	"github.com/pawlhq/pawl/publish"
 )
@@ -44,10 +46,6 @@ func (s *assembly) obtain(ctx context.Context, file publish.File) error {
 		return nil
 	}
 	if err := s.fetch(ctx, name, file); err != nil {
-		other := errors.Is(err, publish.ErrDigestMismatch) || errors.Is(err, publish.ErrLengthMismatch) || errors.Is(err, publish.ErrNotFound)
-		if other && !s.listing.Final {
-			return errOtherRevision
-		}
 		return err
 	}
 	s.meter.FileDone()
@@ -112,6 +110,9 @@ func (s *assembly) linked(ctx context.Context, name string, file publish.File) b
 func (s *assembly) fetch(ctx context.Context, name string, file publish.File) error {
 	sum := sha256.Sum256([]byte(file.Path))
 	part := "parts/" + hex.EncodeToString(sum[:])
+	if err := s.clearPart(part); err != nil {
+		return err
+	}
 	f, err := s.root.OpenFile(part, os.O_CREATE|os.O_RDWR, 0o666)
 	if err != nil {
 		return ioError{err}
@@ -141,6 +142,23 @@ func (s *assembly) fetch(ctx context.Context, name string, file publish.File) er
 	return nil
 }
 
+// clearPart removes what lies under a part's name and isn't a part: a pipe, a link, or a file that has another name elsewhere, which is
+// somebody's own.
+func (s *assembly) clearPart(part string) error {
+	info, err := s.root.Lstat(part)
+	if err != nil {
+		return nil //nolint:nilerr // Nothing is there, or opening it tells.
+	}
+	stat, ok := info.Sys().(*syscall.Stat_t)
+	if info.Mode().IsRegular() && ok && stat.Nlink == 1 {
+		return nil
+	}
+	if err := s.root.RemoveAll(part); err != nil {
+		return ioError{err}
+	}
+	return nil
+}
+
 // fetchInto writes a file from its permanent address. With keep it goes on after what f holds; it returns how many bytes that were.
 func (s *assembly) fetchInto(ctx context.Context, f *os.File, file publish.File, keep bool) (had int64, err error) {
 	info, err := f.Stat()
@@ -162,7 +180,7 @@ func (s *assembly) fetchInto(ctx context.Context, f *os.File, file publish.File,
 			return 0, ioError{err}
 		}
 	}
-	download, err := s.client.OpenFile(ctx, s.listing.Key, s.listing.Token, file, had, seen)
+	download, err := s.client.OpenFile(ctx, s.listing.Key, s.listing.Version(), file, had, seen)
 	if err != nil {
 		return had, err
 	}
@@ -191,16 +209,28 @@ func (w *diskWriter) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// finish removes what isn't the set's, and makes its folders durable.
-func (s *assembly) finish() error {
-	strangers, folders, err := compare(s.root, "set", s.listing)
+// clear removes what isn't the set's from where it is put together: links, above all, which would lead files elsewhere.
+func (s *assembly) clear() (folders []string, files int, err error) {
+	strangers, folders, files, err := compare(s.root, "set", s.listing)
 	if err != nil {
-		return ioError{err}
+		return nil, 0, ioError{err}
 	}
 	for _, name := range strangers {
 		if err := s.root.RemoveAll(name); err != nil {
-			return ioError{err}
+			return nil, 0, ioError{err}
 		}
+	}
+	return folders, files, nil
+}
+
+// finish checks that the set is whole, and makes its folders durable.
+func (s *assembly) finish() error {
+	folders, files, err := s.clear()
+	if err != nil {
+		return err
+	}
+	if files != len(s.listing.files) {
+		return ioError{fmt.Errorf("%s was changed while it was filled: it has %d of %d files", s.path, files, len(s.listing.files))}
 	}
 	for _, name := range folders {
 		if err := syncFolder(filepath.Join(s.path, filepath.FromSlash(name))); err != nil {
@@ -210,8 +240,8 @@ func (s *assembly) finish() error {
 	return nil
 }
 
-// compare walks a folder: strangers are entries that the listing doesn't have, folders those that it has.
-func compare(root *os.Root, start string, l listing) (strangers, folders []string, err error) {
+// compare walks a folder: strangers are entries that the listing doesn't have, folders and files those that it has.
+func compare(root *os.Root, start string, l listing) (strangers, folders []string, files int, err error) {
 	wanted, dirs := make(map[string]bool, len(l.files)), map[string]bool{start: true}
 	for _, file := range l.files {
 		name := path.Join(start, string(file.Path))
@@ -227,6 +257,7 @@ func compare(root *os.Root, start string, l listing) (strangers, folders []strin
 		case entry.IsDir() && dirs[name]:
 			folders = append(folders, name)
 		case entry.Type().IsRegular() && wanted[name]:
+			files++
 		default:
 			strangers = append(strangers, name)
 			if entry.IsDir() {
@@ -235,7 +266,7 @@ func compare(root *os.Root, start string, l listing) (strangers, folders []strin
 		}
 		return nil
 	})
-	return strangers, folders, err
+	return strangers, folders, files, err
 }
 
 var errNotHeld = errors.New("the folder holds something else")
@@ -247,8 +278,8 @@ func (t *target) holds(ctx context.Context, l listing, parallel int) bool {
 		return false
 	}
 	defer root.Close() //nolint:errcheck // It is only read.
-	strangers, _, err := compare(root, ".", l)
-	if err != nil || len(strangers) > 0 {
+	strangers, _, files, err := compare(root, ".", l)
+	if err != nil || len(strangers) > 0 || files != len(l.files) {
 		return false
 	}
 	return inParallel(ctx, parallel, slices.Values(l.files), func(ctx context.Context, file publish.File) error {

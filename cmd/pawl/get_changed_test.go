@@ -57,7 +57,7 @@ func TestGetFolderKeepsWhatWasChanged(t *testing.T) {
 				t.Fatal(err)
 			}
 			r.publishPair(t, "2", "2")
-			call(t, env, "get", "k", "--dir", folder).expect(t, exitUsage, test.says, "--replace")
+			call(t, env, "get", "k", "--dir", folder).expect(t, exitRefused, test.says, "--replace")
 			if text, err := os.ReadFile(filepath.Join(folder, "a")); err != nil || string(text) == "2" {
 				t.Errorf("the folder was replaced: %q, %v", text, err)
 			}

@@ -40,9 +40,6 @@ type gottenFolder struct {
 	Folder  string `json:"folder"`
 }
 
-// revisionTries is how often a set is begun anew because it was published again meanwhile.
-const revisionTries = 5
-
 // getFolder makes a folder hold exactly the files of a version.
 func (a *app) getFolder(ctx context.Context, c *client.Client, key publish.Key, token publish.Token, flags folderFlags) error {
 	t, err := a.openTarget(ctx, flags.dir)
@@ -50,13 +47,7 @@ func (a *app) getFolder(ctx context.Context, c *client.Client, key publish.Key, 
 		return err
 	}
 	defer t.close()
-	var result gottenFolder
-	for try := 1; ; try++ {
-		result, err = a.fill(ctx, c, t, key, token, flags)
-		if !errors.Is(err, errOtherRevision) || try == revisionTries {
-			break
-		}
-	}
+	result, err := a.fill(ctx, c, t, key, token, flags)
 	if err != nil {
 		return err
 	}
@@ -69,7 +60,7 @@ func (a *app) getFolder(ctx context.Context, c *client.Client, key publish.Key, 
 	return nil
 }
 
-// fill does what getFolder is for, once.
+// fill does what getFolder is for.
 func (a *app) fill(ctx context.Context, c *client.Client, t *target, key publish.Key, token publish.Token, flags folderFlags) (gottenFolder, error) {
 	var none gottenFolder
 	pointer, err := findVersion(ctx, c, key, token)
@@ -140,6 +131,9 @@ func (a *app) assemble(ctx context.Context, c *client.Client, t *target, l listi
 	s.meter = a.meter()
 	defer s.meter.Stop()
 	s.meter.Expect(len(l.files), l.Bytes)
+	if _, _, err := s.clear(); err != nil {
+		return 0, err
+	}
 	if err := inParallel(ctx, parallel, slices.Values(l.files), s.obtain); err != nil {
 		return 0, err
 	}

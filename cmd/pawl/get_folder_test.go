@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -137,7 +138,7 @@ func TestGetFolderSparesOthers(t *testing.T) {
 		return filepath.Dir(path)
 	}
 	foreign := write("foreign")
-	call(t, env, "get", "k", "--dir", foreign).expect(t, exitUsage, "--replace")
+	call(t, env, "get", "k", "--dir", foreign).expect(t, exitRefused, "--replace")
 	wantTree(t, foreign, map[string]string{"mine.txt": "mine"})
 	call(t, env, "get", "k", "--dir", foreign, "--replace").expect(t, 0)
 	wantTree(t, foreign, firstSet)
@@ -146,12 +147,12 @@ func TestGetFolderSparesOthers(t *testing.T) {
 	ours := filepath.Join(dir, "ours")
 	call(t, env, "get", "k", "--dir", ours).expect(t, 0)
 	write("ours")
-	call(t, env, "get", "k", "--dir", ours).expect(t, exitUsage, "was changed since")
+	call(t, env, "get", "k", "--dir", ours).expect(t, exitRefused, "was changed since")
 	if err := os.RemoveAll(ours); err != nil {
 		t.Fatal(err)
 	}
 	write("ours")
-	call(t, env, "get", "k", "--dir", ours).expect(t, exitUsage, "--replace")
+	call(t, env, "get", "k", "--dir", ours).expect(t, exitRefused, "--replace")
 	wantTree(t, ours, map[string]string{"mine.txt": "mine"})
 
 	empty, link := filepath.Join(dir, "empty"), filepath.Join(dir, "link")
@@ -191,7 +192,7 @@ func fakeSet(t *testing.T, paths ...publish.Path) string {
 	for _, path := range paths {
 		files = append(files, publish.File{Path: path, Size: int64(len(path)), SHA256: sum(string(path)), ContentType: "text/plain"})
 	}
-	pointer := publish.Pointer{Key: "k", Token: 1, Revision: 1, Final: true, ManifestDigest: publish.ManifestDigest(files)}
+	pointer := publish.Pointer{Key: "k", Token: 1, Revision: 1, Final: true, Files: int64(len(files)), ManifestDigest: publish.ManifestDigest(files)}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch _, path, isFile := strings.Cut(r.URL.Path, "/-/generations/1/files"); {
 		case !isFile:
@@ -303,7 +304,7 @@ func TestGetFolderGoesOn(t *testing.T) {
 	beside := filepath.Join(filepath.Dir(folder), ".out.pawl-get")
 	set := filepath.Join(beside, setName("k", 1, receipt.ManifestDigest))
 	err := errors.Join(
-		os.MkdirAll(filepath.Join(set, "parts"), 0o700), os.MkdirAll(filepath.Join(set, "set", "stranger"), 0o700), os.MkdirAll(filepath.Join(beside, "older", "set"), 0o700),
+		os.MkdirAll(filepath.Join(set, "parts"), 0o700), os.MkdirAll(filepath.Join(set, "set", "stranger"), 0o700), os.MkdirAll(filepath.Join(beside, strings.Repeat("0", 32), "set"), 0o700),
 		os.WriteFile(filepath.Join(set, "parts", sum("big").String()), []byte(big[:150_000]), 0o600),
 		os.WriteFile(filepath.Join(set, "parts", sum("bad").String()), make([]byte, 150_000), 0o600),
 		os.WriteFile(filepath.Join(set, "set", "done"), []byte("done"), 0o600),
@@ -353,7 +354,7 @@ func TestGetFolderOneAtATime(t *testing.T) {
 	wantTidy(t, folder)
 }
 
-// A revision that is published while another one is read is got whole.
+// The revision that was current at the start is got whole, whatever is published meanwhile.
 func TestGetFolderOfAnOpenGeneration(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -374,6 +375,43 @@ func TestGetFolderOfAnOpenGeneration(t *testing.T) {
 	r.blobs.Faults.Add(publishtest.Fault{Operation: "Open", Before: func(context.Context) { revise(map[string]string{"a": "a2", "b": "b2"}) }})
 	folder := filepath.Join(t.TempDir(), "out")
 	call(t, []string{"PAWL_URL=" + r.url}, "get", "k", "--dir", folder, "--parallel", "1").expect(t, 0)
-	wantTree(t, folder, map[string]string{"a": "a2", "b": "b2"})
+	wantTree(t, folder, map[string]string{"a": "a1", "b": "b1"})
 	wantTidy(t, folder)
+	call(t, []string{"PAWL_URL=" + r.url}, "get", "k", "--dir", folder).expect(t, 0)
+	wantTree(t, folder, map[string]string{"a": "a2", "b": "b2"})
+}
+
+// Leftovers that somebody has prepared lead nothing astray: a link in the set, a part that is another file's second name, a pipe.
+func TestGetFolderDistrustsLeftovers(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	files := map[string]string{"a": "a", "b": "bb", "sub/c": "c"}
+	receipt := r.publishSet(t, "k", files, true)
+	folder := filepath.Join(t.TempDir(), "out")
+	beside := filepath.Join(filepath.Dir(folder), ".out.pawl-get")
+	set, mine := filepath.Join(beside, setName("k", 1, receipt.ManifestDigest)), filepath.Join(filepath.Dir(folder), "mine")
+	err := errors.Join(
+		os.MkdirAll(filepath.Join(set, "parts", "x"), 0o700), os.MkdirAll(filepath.Join(set, "set"), 0o700),
+		os.Symlink("../parts/x", filepath.Join(set, "set", "sub")),
+		os.WriteFile(mine, []byte("my own"), 0o600), os.Link(mine, filepath.Join(set, "parts", sum("a").String())),
+		syscall.Mkfifo(filepath.Join(set, "parts", sum("b").String()), 0o600),
+	)
+	if err != nil {
+		t.Fatal(err)
+	}
+	call(t, []string{"PAWL_URL=" + r.url}, "get", "k", "--dir", folder).expect(t, 0)
+	wantTree(t, folder, files)
+	if text, err := os.ReadFile(mine); err != nil || string(text) != "my own" {
+		t.Errorf("a file of somebody's own holds %q, %v", text, err)
+	}
+
+	// What isn't ours in the hidden folder is no leftover.
+	keep := filepath.Join(beside, "keep")
+	if err := os.WriteFile(keep, []byte("mine"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	call(t, []string{"PAWL_URL=" + r.url}, "get", "k", "--dir", folder).expect(t, exitRefused, "keep")
+	if _, err := os.Lstat(keep); err != nil {
+		t.Error(err)
+	}
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"path"
 	"path/filepath"
@@ -34,9 +33,6 @@ func findVersion(ctx context.Context, c *client.Client, key publish.Key, token p
 	}, nil
 }
 
-// errOtherRevision reports that a generation that isn't sealed was published again while it was read.
-var errOtherRevision = errors.New("the version changed while it was read")
-
 // listing is the manifest of a version, as it came from the server and was checked.
 type listing struct {
 	publish.Pointer
@@ -47,25 +43,26 @@ type listing struct {
 func list(ctx context.Context, c *client.Client, version publish.Pointer) (listing, error) {
 	l := listing{Pointer: version}
 	l.Bytes = 0
-	for file, err := range c.AllFiles(ctx, version.Key, version.Token) {
+	for file, err := range c.AllFiles(ctx, version.Key, version.Version()) {
 		if err != nil {
 			return listing{}, err
+		}
+		if file.SHA256.IsZero() || int64(len(l.files)) == version.Files {
+			return listing{}, &publish.Error{
+				Code: publish.ErrDigestMismatch, Path: file.Path, Detail: "the list of files is not the published one: it has a file too many, or one without a digest",
+			}
 		}
 		l.files = append(l.files, file)
 		l.Bytes += file.Size
 	}
 	l.Files = int64(len(l.files))
-	switch digest := publish.ManifestDigest(l.files); {
-	case digest == version.ManifestDigest:
-		return l, nil
-	case !version.Final:
-		return listing{}, errOtherRevision
-	default:
+	if digest := publish.ManifestDigest(l.files); digest != version.ManifestDigest {
 		return listing{}, &publish.Error{
 			Code: publish.ErrDigestMismatch, Detail: "the list of files is not the published one",
 			Promised: version.ManifestDigest.String(), Came: digest.String(),
 		}
 	}
+	return l, nil
 }
 
 // checkNames refuses names that can't be files in one folder, before anything is written. A manifest is data from elsewhere: a path

@@ -11,6 +11,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"syscall"
 	"time"
@@ -68,13 +69,38 @@ func (a *app) openTarget(ctx context.Context, folder string) (*target, error) {
 			return nil, ioError{fmt.Errorf("locking %s, which keeps runs into one folder apart: %w", t.beside, err)}
 		}
 		if here, err := os.Lstat(t.beside); err == nil && isFolder(t.lock, here) {
+			if err := t.isOurs(); err != nil {
+				t.close()
+				return nil, err
+			}
 			return t, nil
 		}
 		t.close()
 	}
 }
 
-func (t *target) close() { _ = t.lock.Close() } //nolint:errcheck // It was only locked.
+// close gives the lock back. An empty hidden folder goes with it.
+func (t *target) close() {
+	_ = os.Remove(t.beside) //nolint:errcheck // It has something in it.
+	_ = t.lock.Close()      //nolint:errcheck // It was only locked.
+}
+
+// ourNames are the names in the hidden folder.
+var ourNames = regexp.MustCompile(`^(state\.json|state\.tmp|new|away|[0-9a-f]{32})$`)
+
+// isOurs refuses a hidden folder in which somebody keeps something else: it would be removed.
+func (t *target) isOurs() error {
+	entries, err := os.ReadDir(t.beside)
+	if err != nil {
+		return ioError{err}
+	}
+	for _, entry := range entries {
+		if !ourNames.MatchString(entry.Name()) {
+			return refusedError{fmt.Errorf("%s is where pawl get keeps what it needs, and holds %q, which isn't its own; move that away", t.beside, entry.Name())}
+		}
+	}
+	return nil
+}
 
 // resolveTarget gives the absolute path of a folder that exists or could be made. What a link names is replaced, not the link.
 func resolveTarget(folder string) (string, error) {
@@ -101,7 +127,20 @@ func resolveTarget(folder string) (string, error) {
 	if err == nil && (resolved == here || strings.HasPrefix(here+"/", strings.TrimSuffix(resolved, "/")+"/")) {
 		return "", usageError{fmt.Errorf("--dir %s is the working folder or holds it, and would be replaced below it; start the command elsewhere", folder)}
 	}
-	return resolved, nil
+	return resolved, refuseMount(folder, resolved)
+}
+
+// refuseMount refuses a folder that is another file system's root: it can't be swapped with one beside it.
+func refuseMount(folder, path string) error {
+	var here, above placed
+	info, err := os.Stat(path)
+	if err != nil || here.identify(info) != nil {
+		return nil //nolint:nilerr // It isn't there yet, or this system doesn't tell.
+	}
+	if info, err = os.Stat(filepath.Dir(path)); err != nil || above.identify(info) != nil || above.Device == here.Device {
+		return nil //nolint:nilerr // The same.
+	}
+	return usageError{fmt.Errorf("--dir %s is a mount point and can't be replaced as a whole; name a folder in it", folder)}
 }
 
 // besideName is the name of the hidden folder beside a folder. A file system takes names of up to 255 bytes.
@@ -214,7 +253,7 @@ func (t *target) mayReplace(replace bool) error {
 	if known != nil {
 		changed, err := t.changes(*known)
 		if err == nil && len(changed) > 0 {
-			err = usageError{fmt.Errorf("%s was changed since pawl get put it there: %s; --replace removes it, or name another folder", t.path, someOf(changed))}
+			err = refusedError{fmt.Errorf("%s was changed since pawl get put it there: %s; --replace removes it, or name another folder", t.path, someOf(changed))}
 		}
 		return err
 	}
@@ -229,7 +268,7 @@ func (t *target) mayReplace(replace bool) error {
 	case err != nil:
 		return ioError{err}
 	}
-	return usageError{fmt.Errorf("%s holds what pawl get didn't put there, or was changed since: --replace removes it, or name another folder", t.path)}
+	return refusedError{fmt.Errorf("%s holds what pawl get didn't put there, or was changed since: --replace removes it, or name another folder", t.path)}
 }
 
 // syncFolder makes the entries of a folder durable.

@@ -51,7 +51,7 @@ func TestCase21InABrowser(t *testing.T) {
 		ended(t, job.variants(s.addr, quality))
 		receipt := job.finish("master.m3u8")
 		p := presentation{token: fmt.Sprint(receipt.Token), files: map[string]string{}, ended: true}
-		for file, err := range s.api.AllFiles(t.Context(), key, receipt.Token) {
+		for file, err := range s.api.AllFiles(t.Context(), key, publish.Version{Token: receipt.Token, Revision: receipt.Revision}) {
 			if err != nil {
 				t.Fatal(err)
 			}
