@@ -71,7 +71,7 @@ func openFaulty(t *testing.T, f *s3Fault) *S3 {
 	return s
 }
 
-// TestS3Outcomes replaces the first answer of every call that writes by every fault, with the request carried out
+// TestS3Outcomes is cases 13 and 14 and their kind: it replaces the first answer of every call that writes by every fault, with the request carried out
 // and without, with the name free and taken. Whatever happens, the end is the one that is true, and no multipart upload
 // is left (see openS3).
 func TestS3Outcomes(t *testing.T) {

@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -24,11 +25,31 @@ import (
 // history has one publish.
 func TestCase15KilledBeforeTheCommit(t *testing.T) {
 	t.Parallel()
+	t.Run("directory", func(t *testing.T) {
+		t.Parallel()
+		root := filepath.Join(t.TempDir(), "blobs")
+		killedBeforeTheCommit(t, "file://"+root, nil, func(size int64) error { return hasObject(root, size) })
+	})
+	t.Run("s3", func(t *testing.T) {
+		t.Parallel()
+		bucket := testenv.S3Bucket(t)
+		killedBeforeTheCommit(t, s3Address(bucket), s3Env(bucket), func(int64) error {
+			objects, err := bucket.Objects()
+			if err == nil && !slices.ContainsFunc(objects, func(name string) bool { return strings.HasSuffix(name, "/out.bin") }) {
+				err = errors.New("the object isn't there yet")
+			}
+			return err
+		})
+	})
+}
+
+// killedBeforeTheCommit kills a server on a store; stored tells when that has the whole object.
+func killedBeforeTheCommit(t *testing.T, blobs string, env []string, stored func(size int64) error) {
+	t.Helper()
 	ctx := context.Background()
 	dsn := testenv.Postgres(t)
 	proxy, through := testenv.PostgresProxy(t, dsn)
-	root := filepath.Join(t.TempDir(), "blobs")
-	s := serve(t, through, "file://"+root)
+	s := serve(t, through, blobs, env...)
 	lease, err := s.api.Acquire(ctx, publish.AcquireRequest{Key: "crash/upload", Holder: "W", TTL: time.Minute})
 	if err != nil {
 		t.Fatal(err)
@@ -62,7 +83,7 @@ func TestCase15KilledBeforeTheCommit(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = writer.Close()
-	testenv.Eventually(t, patience, func() error { return hasObject(root, int64(len(body))) })
+	testenv.Eventually(t, patience, func() error { return stored(int64(len(body))) })
 	s.kill()
 	proxy.Cut()
 	proxy.Resume()
