@@ -24,7 +24,8 @@ const (
 	signAhead = 2
 	// freshFor is how long a signed request is used after it was asked for, by the own clock; servers make them valid for longer.
 	freshFor = 5 * time.Minute
-	// sendAttempts is how often one part is sent.
+	// sendAttempts is how often one part is sent at least. One whose store is away for a moment, or busy, is sent for as long as other
+	// calls are repeated.
 	sendAttempts = 6
 	// unreachedAttempts is how often a connection is tried to a store that has never answered.
 	unreachedAttempts = 3
@@ -176,8 +177,10 @@ func (c *Client) signParts(ctx context.Context, file FileUpload, begun begunUplo
 // sendPiece sends one piece, again when it fails, with a new signature when the old one is worn out.
 func (c *Client) sendPiece(ctx context.Context, file FileUpload, p piece, reached *atomic.Bool, sign func(context.Context) (*publish.SignedRequest, error)) error {
 	var failed error
-	for try := range sendAttempts {
-		if try > 0 && !sleep(ctx, rand.N(min(c.retry.pause<<try, maxPause)+1)) {
+	var since time.Time // the first failure
+	lasting := false    // the store has refused what it was sent
+	for try := 0; try < sendAttempts || !lasting && time.Since(since) < c.retry.within; try++ {
+		if try > 0 && !sleep(ctx, rand.N(min(c.retry.pause<<min(try, 16), maxPause)+1)) {
 			return context.Cause(ctx)
 		}
 		if p.request == nil || time.Since(p.signed) > freshFor {
@@ -217,7 +220,10 @@ func (c *Client) sendPiece(ctx context.Context, file FileUpload, p piece, reache
 		} else {
 			p.request = nil // A store may cut a refused body off, before its answer can be read.
 		}
-		failed = err
+		if failed = err; since.IsZero() {
+			since = time.Now()
+		}
+		lasting = refusal != nil && refusal.status < http.StatusInternalServerError && refusal.status != http.StatusTooManyRequests
 		c.log.DebugContext(ctx, "part_repeated", "path", file.Path, "part", p.number, "attempt", try+1, "error", err)
 	}
 	return c.storeUnreachable(p, failed)
