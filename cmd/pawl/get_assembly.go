@@ -13,7 +13,6 @@ import (
 	"path"
 	"path/filepath"
 	"slices"
-	"syscall"
 
 	"github.com/pawlhq/pawl/publish"
 )
@@ -110,10 +109,7 @@ func (s *assembly) linked(ctx context.Context, name string, file publish.File) b
 func (s *assembly) fetch(ctx context.Context, name string, file publish.File) error {
 	sum := sha256.Sum256([]byte(file.Path))
 	part := "parts/" + hex.EncodeToString(sum[:])
-	if err := s.clearPart(part); err != nil {
-		return err
-	}
-	f, err := s.root.OpenFile(part, os.O_CREATE|os.O_RDWR, 0o666)
+	f, err := s.openPart(part)
 	if err != nil {
 		return ioError{err}
 	}
@@ -138,23 +134,6 @@ func (s *assembly) fetch(ctx context.Context, name string, file publish.File) er
 	}
 	if err != nil {
 		return downloadError{file.Path, err}
-	}
-	return nil
-}
-
-// clearPart removes what lies under a part's name and isn't a part: a pipe, a link, or a file that has another name elsewhere, which is
-// somebody's own.
-func (s *assembly) clearPart(part string) error {
-	info, err := s.root.Lstat(part)
-	if err != nil {
-		return nil //nolint:nilerr // Nothing is there, or opening it tells.
-	}
-	stat, ok := info.Sys().(*syscall.Stat_t)
-	if info.Mode().IsRegular() && ok && stat.Nlink == 1 {
-		return nil
-	}
-	if err := s.root.RemoveAll(part); err != nil {
-		return ioError{err}
 	}
 	return nil
 }
@@ -207,20 +186,6 @@ func (w *diskWriter) Write(p []byte) (int, error) {
 		err = ioError{err}
 	}
 	return n, err
-}
-
-// clear removes what isn't the set's from where it is put together: links, above all, which would lead files elsewhere.
-func (s *assembly) clear() (folders []string, files int, err error) {
-	strangers, folders, files, err := compare(s.root, "set", s.listing)
-	if err != nil {
-		return nil, 0, ioError{err}
-	}
-	for _, name := range strangers {
-		if err := s.root.RemoveAll(name); err != nil {
-			return nil, 0, ioError{err}
-		}
-	}
-	return folders, files, nil
 }
 
 // finish checks that the set is whole, and makes its folders durable.

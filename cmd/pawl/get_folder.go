@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -109,20 +108,15 @@ func (a *app) fill(ctx context.Context, c *client.Client, t *target, key publish
 // assemble puts all files of a version together in the hidden folder, and returns how many bytes it fetched for that.
 func (a *app) assemble(ctx context.Context, c *client.Client, t *target, l listing, name string, ours bool, parallel int) (int64, error) {
 	s := assembly{client: c, listing: l, path: t.join(name)}
-	for _, dir := range []string{"", "set", "parts"} {
-		if err := os.MkdirAll(filepath.Join(s.path, dir), 0o777); err != nil {
-			return 0, ioError{err}
-		}
-	}
-	var err error
-	if s.root, err = os.OpenRoot(s.path); err != nil {
-		return 0, ioError{err}
+	if err := s.open(); err != nil {
+		return 0, err
 	}
 	defer s.root.Close() //nolint:errcheck // What was written is synced on its own.
 	if err := s.checkDisk(); err != nil {
 		return 0, err
 	}
 	if ours {
+		var err error
 		if s.present, err = os.OpenRoot(t.path); err != nil {
 			return 0, ioError{err}
 		}

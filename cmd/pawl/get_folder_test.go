@@ -11,7 +11,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -379,39 +378,4 @@ func TestGetFolderOfAnOpenGeneration(t *testing.T) {
 	wantTidy(t, folder)
 	call(t, []string{"PAWL_URL=" + r.url}, "get", "k", "--dir", folder).expect(t, 0)
 	wantTree(t, folder, map[string]string{"a": "a2", "b": "b2"})
-}
-
-// Leftovers that somebody has prepared lead nothing astray: a link in the set, a part that is another file's second name, a pipe.
-func TestGetFolderDistrustsLeftovers(t *testing.T) {
-	t.Parallel()
-	r := newRig(t)
-	files := map[string]string{"a": "a", "b": "bb", "sub/c": "c"}
-	receipt := r.publishSet(t, "k", files, true)
-	folder := filepath.Join(t.TempDir(), "out")
-	beside := filepath.Join(filepath.Dir(folder), ".out.pawl-get")
-	set, mine := filepath.Join(beside, setName("k", 1, receipt.ManifestDigest)), filepath.Join(filepath.Dir(folder), "mine")
-	err := errors.Join(
-		os.MkdirAll(filepath.Join(set, "parts", "x"), 0o700), os.MkdirAll(filepath.Join(set, "set"), 0o700),
-		os.Symlink("../parts/x", filepath.Join(set, "set", "sub")),
-		os.WriteFile(mine, []byte("my own"), 0o600), os.Link(mine, filepath.Join(set, "parts", sum("a").String())),
-		syscall.Mkfifo(filepath.Join(set, "parts", sum("b").String()), 0o600),
-	)
-	if err != nil {
-		t.Fatal(err)
-	}
-	call(t, []string{"PAWL_URL=" + r.url}, "get", "k", "--dir", folder).expect(t, 0)
-	wantTree(t, folder, files)
-	if text, err := os.ReadFile(mine); err != nil || string(text) != "my own" {
-		t.Errorf("a file of somebody's own holds %q, %v", text, err)
-	}
-
-	// What isn't ours in the hidden folder is no leftover.
-	keep := filepath.Join(beside, "keep")
-	if err := os.WriteFile(keep, []byte("mine"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	call(t, []string{"PAWL_URL=" + r.url}, "get", "k", "--dir", folder).expect(t, exitRefused, "keep")
-	if _, err := os.Lstat(keep); err != nil {
-		t.Error(err)
-	}
 }

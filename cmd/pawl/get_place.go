@@ -51,6 +51,9 @@ func (t *target) tidy(wanted string) error {
 func (t *target) place(p placed, replace bool) (atomic bool, err error) {
 	set := filepath.Join(t.join(p.setName()), "set")
 	info, err := os.Lstat(set)
+	if err == nil && !info.IsDir() {
+		err = fmt.Errorf("%s was exchanged while it was filled", set)
+	}
 	if err != nil {
 		return false, ioError{err}
 	}
