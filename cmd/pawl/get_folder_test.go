@@ -139,6 +139,9 @@ func TestGetFolderSparesOthers(t *testing.T) {
 	foreign := write("foreign")
 	call(t, env, "get", "k", "--dir", foreign).expect(t, exitRefused, "--replace")
 	wantTree(t, foreign, map[string]string{"mine.txt": "mine"})
+	if _, err := os.Lstat(filepath.Join(dir, besideName("foreign"))); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("an empty hidden folder stayed: %v", err)
+	}
 	call(t, env, "get", "k", "--dir", foreign, "--replace").expect(t, 0)
 	wantTree(t, foreign, firstSet)
 
@@ -181,6 +184,16 @@ func TestGetFolderIsNotTheWorkingFolder(t *testing.T) {
 	t.Chdir(dir)
 	for _, folder := range []string{".", "..", "", "/"} {
 		call(t, []string{"PAWL_URL=" + r.url}, "get", "k", "--replace", "--dir", folder).expect(t, exitUsage, "working folder")
+	}
+}
+
+// A mount point can't be exchanged with a folder beside it, so nothing is fetched for it.
+func TestGetFolderIsNoMountPoint(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	call(t, []string{"PAWL_URL=" + r.url}, "get", "k", "--replace", "--dir", "/dev").expect(t, exitUsage, "mount point")
+	if _, err := os.Lstat("/" + besideName("dev")); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("beside it: %v", err)
 	}
 }
 
