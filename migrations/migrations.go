@@ -83,14 +83,11 @@ func locked(ctx context.Context, dsn string, do func(*goose.Provider) error) (er
 	if _, err := conn.Exec(ctx, "CREATE SCHEMA IF NOT EXISTS pawl"); err != nil && !schemaExists(ctx, conn) {
 		return fmt.Errorf("creating the schema pawl: %w", err)
 	}
-	tx, err := conn.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.ReadCommitted})
+	tx, err := takeLock(ctx, conn)
 	if err != nil {
 		return fmt.Errorf("locking migrations: %w", err)
 	}
 	defer tx.Rollback(context.WithoutCancel(ctx)) //nolint:errcheck // The transaction only holds the lock.
-	if err := takeLock(ctx, tx); err != nil {
-		return fmt.Errorf("locking migrations: %w", err)
-	}
 
 	db := stdlib.OpenDB(*config)
 	defer db.Close() //nolint:errcheck // Every statement's own error was checked.
@@ -111,19 +108,27 @@ func locked(ctx context.Context, dsn string, do func(*goose.Provider) error) (er
 // lockPause is how long to wait before the lock is tried again.
 const lockPause = 20 * time.Millisecond
 
-// takeLock tries again until it has the lock. One statement that waits for it would hold a snapshot all the while, for whose
-// end the building of an index beside running writes waits: whoever migrates would wait for those who wait for it. For the same reason
-// it speaks the simple protocol: the other one keeps a statement's snapshot until the next.
-func takeLock(ctx context.Context, tx pgx.Tx) error {
+// takeLock begins transactions until one of them has the lock, and returns that one. Building an index beside running writes waits for the
+// end of every transaction that has a snapshot just then: so one that waits for the lock, or tries for it again and again,
+// would be waited for by the very one that it waits for. The simple protocol keeps no snapshot after a statement.
+func takeLock(ctx context.Context, conn *pgx.Conn) (pgx.Tx, error) {
 	for {
+		tx, err := conn.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.ReadCommitted})
+		if err != nil {
+			return nil, err
+		}
 		var taken bool
-		if err := tx.QueryRow(ctx, "SELECT pg_try_advisory_xact_lock($1)", pgx.QueryExecModeSimpleProtocol, lockKey).Scan(&taken); err != nil || taken {
-			return err
+		err = tx.QueryRow(ctx, "SELECT pg_try_advisory_xact_lock($1)", pgx.QueryExecModeSimpleProtocol, lockKey).Scan(&taken)
+		if err == nil && taken {
+			return tx, nil
+		}
+		if err := errors.Join(err, tx.Rollback(context.WithoutCancel(ctx))); err != nil {
+			return nil, err
 		}
 		select {
 		case <-time.After(lockPause):
 		case <-ctx.Done():
-			return ctx.Err()
+			return nil, ctx.Err()
 		}
 	}
 }
