@@ -37,7 +37,7 @@ func BenchmarkPut(b *testing.B) {
 	}
 	run := func(command *exec.Cmd) time.Duration {
 		b.Helper()
-		command.Env = append(os.Environ(), "PAWL_URL="+s.url, "PAWL_S3_ACCESS_KEY="+bucket.AccessKey, "PAWL_S3_SECRET_KEY="+bucket.SecretKey)
+		command.Env = append(append(os.Environ(), "PAWL_URL="+s.url), s3Env(bucket)...)
 		start := time.Now()
 		if out, err := command.CombinedOutput(); err != nil {
 			b.Fatalf("%v\n%s", err, out)

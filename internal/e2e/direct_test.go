@@ -26,13 +26,6 @@ import (
 	"github.com/pawlhq/pawl/publish"
 )
 
-// serveS3 starts a server on a bucket of its own.
-func serveS3(t testing.TB, bucket testenv.S3, env ...string) *server {
-	t.Helper()
-	return serve(t, testenv.Postgres(t), s3Address(bucket),
-		append([]string{"PAWL_S3_ACCESS_KEY=" + bucket.AccessKey, "PAWL_S3_SECRET_KEY=" + bucket.SecretKey}, env...)...)
-}
-
 // largeBytes is the size of large files in these tests: PAWL_TEST_LARGE_MIB in MiB, or what fits into everyday's time.
 func largeBytes(t *testing.T) int64 {
 	t.Helper()

@@ -90,7 +90,7 @@ func documentedNginx(t *testing.T) string {
 func TestCase30UploadsBehindNginx(t *testing.T) {
 	t.Parallel()
 	bucket := testenv.S3Bucket(t)
-	s := serve(t, testenv.Postgres(t), s3Address(bucket), s3Env(bucket)...)
+	s := serveS3(t, bucket)
 	const size = 300 << 20
 	file := filepath.Join(t.TempDir(), "big.bin")
 	if err := os.WriteFile(file, nil, 0o600); err != nil {

@@ -29,7 +29,7 @@ func TestCase31OneBadPart(t *testing.T) {
 	t.Parallel()
 	bucket := testenv.S3Bucket(t)
 	proxy := proxyS3(t, bucket)
-	s := serve(t, testenv.Postgres(t), s3Address(proxy.bucket), s3Env(bucket)...)
+	s := serveS3(t, proxy.bucket)
 	sent := map[string]int{}
 	proxy.set(func(r *http.Request) int {
 		if !isPart(r) {
@@ -63,7 +63,7 @@ func TestCase31PartFailsForEver(t *testing.T) {
 	t.Parallel()
 	bucket := testenv.S3Bucket(t)
 	proxy := proxyS3(t, bucket)
-	s := serve(t, testenv.Postgres(t), s3Address(proxy.bucket), s3Env(bucket)...)
+	s := serveS3(t, proxy.bucket)
 	proxy.set(func(r *http.Request) int {
 		if isPart(r) && r.URL.Query().Get("partNumber") == "3" {
 			return http.StatusInternalServerError

@@ -47,7 +47,7 @@ func TestCase27(t *testing.T) {
 			bucket := testenv.S3Bucket(t)
 			proxy := testenv.Proxy(t, "tcp", strings.TrimPrefix(bucket.Endpoint, "http://"))
 			bucket.Endpoint = "http://" + proxy.Addr
-			s := serve(t, testenv.Postgres(t), s3Address(bucket), append(keysOf(bucket), "PAWL_READS="+reads)...)
+			s := serve(t, testenv.Postgres(t), s3Address(bucket), append(s3Env(bucket), "PAWL_READS="+reads)...)
 			content, token := published(t, s, "film", size)
 			address := s.api.FileURL("film", token, "out.mp4")
 
@@ -104,10 +104,10 @@ func TestHeadersOfReads(t *testing.T) {
 	bucket := testenv.S3Bucket(t)
 	dsn := testenv.Postgres(t)
 	public := strings.Replace(bucket.Endpoint, "127.0.0.1", "localhost", 1)
-	stream := serve(t, dsn, s3Address(bucket), keysOf(bucket)...)
+	stream := serve(t, dsn, s3Address(bucket), s3Env(bucket)...)
 	content, token := published(t, stream, "k", 1000)
 	sum := publish.Digest(sha256.Sum256(content))
-	redirect := serve(t, dsn, s3Address(bucket), append(keysOf(bucket), "PAWL_READS=redirect", "PAWL_S3_PUBLIC_ENDPOINT="+public)...)
+	redirect := serve(t, dsn, s3Address(bucket), append(s3Env(bucket), "PAWL_READS=redirect", "PAWL_S3_PUBLIC_ENDPOINT="+public)...)
 	client := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	ask := func(method, address, byteRange string) (*http.Response, string) {
 		t.Helper()

@@ -89,8 +89,3 @@ func isPart(r *http.Request) bool {
 func isAbort(r *http.Request) bool {
 	return r.Method == http.MethodDelete && r.URL.Query().Has("uploadId")
 }
-
-// s3Env is the environment of a server that keeps its bytes in a bucket.
-func s3Env(bucket testenv.S3) []string {
-	return []string{"PAWL_S3_ACCESS_KEY=" + bucket.AccessKey, "PAWL_S3_SECRET_KEY=" + bucket.SecretKey}
-}

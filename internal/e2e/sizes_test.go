@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
-	"net/url"
 	"testing"
 	"time"
 
@@ -22,8 +21,7 @@ func TestCase28Sizes(t *testing.T) {
 	bucket := testenv.S3Bucket(t)
 	for name, s := range map[string]*server{
 		"directory": serve(t, testenv.Postgres(t), directory(t)),
-		"s3": serve(t, testenv.Postgres(t), s3Address(bucket),
-			"PAWL_S3_ACCESS_KEY="+bucket.AccessKey, "PAWL_S3_SECRET_KEY="+bucket.SecretKey),
+		"s3":        serveS3(t, bucket),
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -65,10 +63,4 @@ func roundTrip(s *server, key publish.Key, content []byte, length int64) error {
 		err = fmt.Errorf("%d bytes came back that are not those sent", len(got))
 	}
 	return err
-}
-
-// s3Address writes PAWL_BLOBS for a bucket of the tests' server.
-func s3Address(s testenv.S3) string {
-	query := url.Values{"endpoint": {s.Endpoint}, "region": {s.Region}, "path_style": {"true"}}
-	return "s3://" + s.Bucket + "/e2e?" + query.Encode()
 }

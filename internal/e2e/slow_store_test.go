@@ -69,7 +69,7 @@ func TestCase05SlowComplete(t *testing.T) {
 	t.Parallel()
 	const ttl = time.Second
 	store := newSlowStore(t)
-	s := serve(t, testenv.Postgres(t), s3Address(store.S3), "PAWL_S3_ACCESS_KEY="+store.AccessKey, "PAWL_S3_SECRET_KEY="+store.SecretKey)
+	s := serveS3(t, store.S3)
 	ctx := context.Background()
 	mine, others := bytes.Repeat([]byte("of A "), 17<<20/5), []byte("of B")
 	current := func(key publish.Key, want []byte) {

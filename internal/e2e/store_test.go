@@ -22,10 +22,6 @@ func settings(t *testing.T, dsn, blobs string, more ...string) []string {
 	return append([]string{"PAWL_DATABASE_URL=" + dsn, "PAWL_BLOBS=" + blobs, "PAWL_LISTEN=127.0.0.1:0"}, more...)
 }
 
-func keysOf(bucket testenv.S3) []string {
-	return []string{"PAWL_S3_ACCESS_KEY=" + bucket.AccessKey, "PAWL_S3_SECRET_KEY=" + bucket.SecretKey}
-}
-
 // refused runs a command that must end with exit code 78, and say all of the texts.
 func refused(t *testing.T, env []string, texts []string, args ...string) {
 	t.Helper()
@@ -50,7 +46,7 @@ func TestServerRefusesAnotherStore(t *testing.T) {
 		"directory": func() (string, []string) { return directory(t), nil },
 		"s3": func() (string, []string) {
 			bucket := testenv.S3Bucket(t)
-			return s3Address(bucket), keysOf(bucket)
+			return s3Address(bucket), s3Env(bucket)
 		},
 	}
 	for name, fresh := range buckets {
@@ -91,7 +87,7 @@ func TestServerWaitsForItsStore(t *testing.T) {
 	proxy := testenv.Proxy(t, "tcp", strings.TrimPrefix(bucket.Endpoint, "http://"))
 	proxy.Refuse(true)
 	bucket.Endpoint = "http://" + proxy.Addr
-	s := launch(t, dsn, s3Address(bucket), keysOf(bucket)...)
+	s := launch(t, dsn, s3Address(bucket), s3Env(bucket)...)
 	testenv.Eventually(t, patience, func() error {
 		_, err := get(s.url + "/livez")
 		return err
@@ -119,7 +115,7 @@ func TestServerWaitsForItsStore(t *testing.T) {
 	other := testenv.S3Bucket(t)
 	proxy.Refuse(true)
 	bucket.Bucket = other.Bucket
-	s = launch(t, dsn, s3Address(bucket), keysOf(bucket)...)
+	s = launch(t, dsn, s3Address(bucket), s3Env(bucket)...)
 	testenv.Eventually(t, patience, func() error {
 		_, err := get(s.url + "/livez")
 		return err
@@ -134,7 +130,7 @@ func TestServerWaitsForItsStore(t *testing.T) {
 func TestDoctor(t *testing.T) {
 	t.Parallel()
 	bucket, dsn := testenv.S3Bucket(t), testenv.Postgres(t)
-	doctor := start(t, settings(t, dsn, s3Address(bucket), keysOf(bucket)...), binary(t), "doctor", "--json")
+	doctor := start(t, settings(t, dsn, s3Address(bucket), s3Env(bucket)...), binary(t), "doctor", "--json")
 	var report struct {
 		Findings []struct{ Name, Level, Seen, Cure string }
 		Capable  map[string]bool `json:"capabilities"`

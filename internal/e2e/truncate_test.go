@@ -79,7 +79,7 @@ func TestCase26TruncatedUploads(t *testing.T) {
 func TestCase26TruncatedUploadsOnS3(t *testing.T) {
 	t.Parallel()
 	bucket := testenv.S3Bucket(t)
-	s := serve(t, testenv.Postgres(t), s3Address(bucket), s3Env(bucket)...)
+	s := serveS3(t, bucket)
 	cutOff(t, s, "one request", 1_000_000, 763_831)
 	cutOff(t, s, "parts", 40<<20, 20<<20) // parts have 16 MiB
 	// A client that is gone doesn't wait for the clean-up.
