@@ -4,16 +4,14 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/binary"
-	"hash/crc64"
 	"net/http"
 	"net/url"
 	"strings"
 
 	"github.com/minio/minio-go/v7"
-)
 
-// checkTable is the polynomial of CRC-64/NVME, reversed.
-var checkTable = crc64.MakeTable(0x9a6c9329ac4bc9b5)
+	"github.com/pawlhq/pawl/publish"
+)
 
 // parts makes two uploads in parts under one name: the first becomes an object, and so the second must not.
 func (c *s3Check) parts(ctx context.Context) {
@@ -107,7 +105,7 @@ func (c *s3Check) complete(ctx context.Context, id string, part minio.CompletePa
 // doesn't take requests for one, if it doesn't.
 func (c *s3Check) sumOfParts(ctx context.Context, refused error) {
 	const name = "checksum of parts"
-	const cure = "leave PAWL_S3_VERIFY=read: what clients send in parts is read back; a newer server in " + setting + " saves that"
+	const cure = "nothing has to be done: what clients send in parts is read back, as with PAWL_S3_VERIFY=read; a newer server in " + setting + " saves that"
 	if refused != nil {
 		c.add(name, LevelWarn, cure, "the server refuses to compute the CRC64NVME of a whole object: %s", brief(refused))
 		return
@@ -121,7 +119,7 @@ func (c *s3Check) sumOfParts(ctx context.Context, refused error) {
 	switch {
 	case info.ChecksumCRC64NVME == "":
 		c.add(name, LevelWarn, cure, "the server computes no CRC64NVME of a whole object")
-	case err != nil || len(sum) != 8 || binary.BigEndian.Uint64(sum) != crc64.Checksum([]byte(c.body), checkTable):
+	case err != nil || len(sum) != 8 || binary.BigEndian.Uint64(sum) != publish.CRC64NVMEOf([]byte(c.body)):
 		c.add(name, LevelWarn, cure, "the server's CRC64NVME %q is not that of the object", info.ChecksumCRC64NVME)
 	default:
 		c.Capable.ChecksumCRC64NVME = true
@@ -133,7 +131,7 @@ func (c *s3Check) sumOfParts(ctx context.Context, refused error) {
 func (c *s3Check) sendSignedPart(ctx context.Context, id string, summed bool) error {
 	header := http.Header{}
 	if summed {
-		crc := binary.BigEndian.AppendUint64(nil, crc64.Checksum([]byte(c.body), checkTable))
+		crc := binary.BigEndian.AppendUint64(nil, publish.CRC64NVMEOf([]byte(c.body)))
 		header.Set(headerChecksumCRC64NVME, base64.StdEncoding.EncodeToString(crc))
 	}
 	query := url.Values{"partNumber": {"1"}, "uploadId": {id}}

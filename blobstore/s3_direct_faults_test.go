@@ -3,7 +3,6 @@ package blobstore
 import (
 	"bytes"
 	"fmt"
-	"hash/crc64"
 	"net/http"
 	"testing"
 	"time"
@@ -99,7 +98,7 @@ func sentPart(t *testing.T, s *S3, object publish.ObjectName) (publish.PartsID, 
 		t.Fatal(err)
 	}
 	data := bytes.Repeat([]byte("x"), 1000)
-	crc := crc64.Checksum(data, nvme)
+	crc := publish.CRC64NVMEOf(data)
 	signed, err := s.SignPart(t.Context(), object, id, 1, int64(len(data)), &crc, time.Minute)
 	if err != nil {
 		t.Fatal(err)

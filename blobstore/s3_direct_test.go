@@ -5,7 +5,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"errors"
-	"hash/crc64"
 	"io"
 	"net/http"
 	"slices"
@@ -20,9 +19,6 @@ import (
 
 // able is what versitygw does; the start-up check finds it out.
 var able = Capabilities{CreateOnlyPut: true, CreateOnlyComplete: true, ChecksumSHA256: true, ChecksumCRC64NVME: true, Presign: true}
-
-// nvme is the polynomial of CRC-64/NVME, reversed.
-var nvme = crc64.MakeTable(0x9a6c9329ac4bc9b5)
 
 func directName(path string) publish.ObjectName {
 	return publish.ObjectName("k/-/1/" + strings.Repeat("ab", 16) + "/" + path)
@@ -170,7 +166,7 @@ func TestDirectParts(t *testing.T) {
 	sendPart := func(number int) publish.SignedRequest {
 		t.Helper()
 		chunk := data[(number-1)*part : min(len(data), number*part)]
-		crc := crc64.Checksum(chunk, nvme)
+		crc := publish.CRC64NVMEOf(chunk)
 		signed, err := s.SignPart(t.Context(), object, id, number, int64(len(chunk)), &crc, time.Minute)
 		if err != nil {
 			t.Fatal(err)
@@ -220,7 +216,7 @@ func TestDirectParts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := crc64.Checksum(data, nvme); proof.CRC64NVME == nil || *proof.CRC64NVME != want || !proof.SHA256.IsZero() || proof.Size != int64(len(data)) {
+	if want := publish.CRC64NVMEOf(data); proof.CRC64NVME == nil || *proof.CRC64NVME != want || !proof.SHA256.IsZero() || proof.Size != int64(len(data)) {
 		t.Errorf("proved %+v; want the CRC %016x", proof, want)
 	}
 	// What the lost answer has left goes with the object.

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"hash"
-	"hash/crc64"
 	"io"
 	"net/http"
 	"net/url"
@@ -31,6 +30,11 @@ const (
 	// DirectAlways sends everything that isn't empty directly, and fails where the server doesn't offer it.
 	DirectAlways DirectMode = "always"
 )
+
+// Takes reports whether a file of size bytes is to go directly.
+func (m DirectMode) Takes(size int64) bool {
+	return size > 0 && (m == DirectAlways || m != DirectNever && size >= DirectFrom)
+}
 
 // FileUpload is a file to upload whose bytes can be read at any place and again, and must not change meanwhile.
 type FileUpload struct {
@@ -60,8 +64,7 @@ type FileUpload struct {
 // promise has sent, in this process or another, are kept. ctx ends it soon; what has been sent then stays for the next call until
 // the server sweeps it, or AbortUpload gives it up.
 func (c *Client) UploadFile(ctx context.Context, file FileUpload) (publish.UploadResult, error) {
-	direct := file.Size > 0 && (file.Mode == DirectAlways || file.Mode != DirectNever && file.Size >= DirectFrom)
-	if direct && (file.Mode == DirectAlways || !c.noWay.Load()) {
+	if file.Mode.Takes(file.Size) && (file.Mode == DirectAlways || !c.noWay.Load()) {
 		result, err := c.uploadDirect(ctx, file)
 		switch {
 		case file.Mode != DirectAlways && errors.Is(err, errNoWay) && ctx.Err() == nil:
@@ -199,16 +202,13 @@ func (c *Client) completeDirect(ctx context.Context, file FileUpload, id string)
 // completeWait is how long the server may take for one answer about a verification.
 const completeWait = 30 * time.Second
 
-// nvme is the polynomial of CRC-64/NVME, bits reversed as hash/crc64 wants it.
-var nvme = crc64.MakeTable(0x9a6c9329ac4bc9b5)
-
 // partSum reads a part for its CRC-64/NVME.
 func (f FileUpload) partSum(offset, length int64) (uint64, error) {
 	var sum hash.Hash64
 	if f.NewCRC64NVME != nil {
 		sum = f.NewCRC64NVME()
 	} else {
-		sum = crc64.New(nvme)
+		sum = publish.NewCRC64NVME()
 	}
 	if _, err := io.Copy(sum, io.NewSectionReader(f.Source, offset, length)); err != nil {
 		return 0, fmt.Errorf("reading the file to upload: %w", err)

@@ -3,6 +3,8 @@ package publish
 import (
 	"context"
 	"fmt"
+	"hash"
+	"hash/crc64"
 	"strconv"
 	"time"
 )
@@ -92,6 +94,15 @@ type AnswerHeaders struct {
 	ContentDisposition string
 	CacheControl       string
 }
+
+// crc64nvme is the polynomial of CRC-64/NVME (NVM Command Set Specification 1.0, 5.2.1.3.4), bits reversed as hash/crc64 wants it.
+var crc64nvme = crc64.MakeTable(0x9a6c9329ac4bc9b5)
+
+// NewCRC64NVME makes the hash that stores know as CRC64NVME.
+func NewCRC64NVME() hash.Hash64 { return crc64.New(crc64nvme) }
+
+// CRC64NVMEOf is that of data.
+func CRC64NVMEOf(data []byte) uint64 { return crc64.Checksum(data, crc64nvme) }
 
 // FormatCRC64NVME gives a CRC-64/NVME as 16 hex digits.
 func FormatCRC64NVME(crc uint64) string { return fmt.Sprintf("%016x", crc) }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"errors"
-	"hash/crc64"
 	"slices"
 	"testing"
 	"time"
@@ -30,7 +29,7 @@ func directRig(t *testing.T) *rig {
 
 // promise is a request to send content to the path "f" directly.
 func (r *rig) promise(content string) publish.DirectRequest {
-	crc := crc64.Checksum([]byte(content), crc64.MakeTable(0x9a6c9329ac4bc9b5))
+	crc := publish.CRC64NVMEOf([]byte(content))
 	return publish.DirectRequest{Grant: r.grant, Promise: publish.Promise{
 		File:      publish.File{Path: "f", Size: int64(len(content)), SHA256: sha256.Sum256([]byte(content))},
 		CRC64NVME: &crc,
@@ -86,6 +85,14 @@ func (r *rig) direct(content string) (publish.Completion, error) {
 		return publish.Completion{}, err
 	}
 	return r.CompleteDirect(r.Context(), r.grant, direct.ID)
+}
+
+// TestCRC64NVME: the check value of the catalogue of parametrised CRC algorithms.
+func TestCRC64NVME(t *testing.T) {
+	t.Parallel()
+	if got := publish.CRC64NVMEOf([]byte("123456789")); got != 0xae8b14860a799888 {
+		t.Errorf("got %016x", got)
+	}
 }
 
 // TestDirectFaults: every step fails once, before it was carried out and after it with the answer lost. Nothing counts before it is

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"fmt"
-	"hash/crc64"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -15,9 +14,6 @@ import (
 
 // DirectPartSize is the size of the double's parts, in bytes, and the most that it takes in a single request.
 const DirectPartSize = 8
-
-// nvme is the polynomial of CRC-64/NVME, reversed.
-var nvme = crc64.MakeTable(0x9a6c9329ac4bc9b5)
 
 var _ publish.DirectStore = (*Blobs)(nil)
 
@@ -182,7 +178,7 @@ func (b *Blobs) Prove(ctx context.Context, name publish.ObjectName) (proof publi
 			proof.SHA256 = sha256.Sum256(data)
 		}
 		if b.ProvesCRC64NVME {
-			crc := crc64.Checksum(data, nvme)
+			crc := publish.CRC64NVMEOf(data)
 			proof.CRC64NVME = &crc
 		}
 		return nil
