@@ -69,7 +69,7 @@ func (a *app) putFolderVerb(ctx context.Context, key publish.Key, folder string,
 		return err
 	}
 	defer c.Close()
-	put := &folderPut{app: a, client: c, set: set, mode: mode, parallel: flags.direct.parallel, upload: (*upload).send}
+	put := &folderPut{app: a, client: c, set: set, mode: mode, parallel: flags.direct.parallel}
 	if haveGrant {
 		req.Grant = given
 		return put.run(ctx, req, flags.publish)
@@ -95,8 +95,6 @@ type folderPut struct {
 	set      *fileSet
 	mode     client.DirectMode
 	parallel int
-	// upload sends one file.
-	upload func(*upload, context.Context, *client.Client, publish.Grant) (publish.UploadResult, error)
 	// abandon says that nobody will go on with what a failed upload has begun.
 	abandon bool
 
@@ -208,7 +206,7 @@ func (p *folderPut) send(ctx context.Context, grant publish.Grant, file setFile)
 	if err := up.read(f); err != nil {
 		return err
 	}
-	result, err := p.upload(up, ctx, p.client, grant)
+	result, err := up.send(ctx, p.client, grant)
 	if after, statErr := f.Stat(); statErr == nil && (!sameContent(before, after) || up.size != before.Size()) {
 		err = changedError{file.name}
 	}

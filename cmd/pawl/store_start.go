@@ -103,7 +103,7 @@ func (s *storeStart) diagnose(ctx context.Context) blobstore.Report {
 
 // run tries out what the store can do, as soon as it answers. It ends when that is known, or when the store is found to be another's.
 func (s *storeStart) run(ctx context.Context) error {
-	for pause := retryPause; ; pause *= 2 {
+	for wait := retryPause; ; wait *= 2 {
 		if s.matched {
 			report := s.diagnose(ctx)
 			s.gate.tried.Store(true)
@@ -111,18 +111,16 @@ func (s *storeStart) run(ctx context.Context) error {
 				return nil
 			}
 		}
-		select {
-		case <-ctx.Done():
+		if !pause(ctx, wait) {
 			return nil
-		case <-time.After(pause):
 		}
 		if err := s.open(ctx); err != nil {
 			return err
 		}
 		if s.matched {
-			pause = min(pause, recheckAtMost/2)
+			wait = min(wait, recheckAtMost/2)
 		} else {
-			pause = min(pause, retryAtMost/2)
+			wait = min(wait, retryAtMost/2)
 		}
 	}
 }

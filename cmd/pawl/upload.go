@@ -86,7 +86,7 @@ func (u *upload) close() {
 
 // direct reports whether the file may go to the blob store itself.
 func (u *upload) direct() bool {
-	return u.file != nil && u.size > 0 && (u.mode == client.DirectAlways || u.mode == client.DirectAuto && u.size >= client.DirectFrom)
+	return u.file != nil && u.mode.Takes(u.size)
 }
 
 func (u *upload) request(grant publish.Grant) publish.UploadRequest {
