@@ -113,25 +113,21 @@ func (s *Service) complete(ctx context.Context, upload DirectUpload, id PartsID,
 
 // finishParts makes an object of the parts, if all of them have come.
 func (s *Service) finishParts(ctx context.Context, upload DirectUpload, id PartsID) error {
-	parts, err := s.Direct.ListParts(ctx, upload.Object(), id)
+	parts, err := s.goodParts(ctx, upload, id)
 	if errors.Is(err, ErrObjectNotFound) {
 		return nil // Finished before, or never begun: the object tells.
 	}
 	if err != nil {
 		return err
 	}
-	good := make([]Part, 0, upload.parts())
-	var came int64
-	for _, part := range parts {
-		if part.Number >= 1 && part.Number <= upload.parts() && part.Size == upload.partLength(part.Number) {
-			good = append(good, part)
+	if len(parts) != upload.parts() {
+		var came int64
+		for _, part := range parts {
 			came += part.Size
 		}
-	}
-	if len(good) != upload.parts() {
 		return incomplete(upload, came)
 	}
-	err = s.Direct.FinishParts(ctx, upload.Object(), id, good)
+	err = s.Direct.FinishParts(ctx, upload.Object(), id, parts)
 	if errors.Is(err, ErrObjectExists) {
 		return nil // By an earlier request, or not: its bytes tell.
 	}

@@ -2,11 +2,10 @@ package publish
 
 import (
 	"context"
-	"encoding/hex"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
-	"strings"
 	"time"
 )
 
@@ -63,44 +62,6 @@ const (
 	// UploadDropped was replaced or deleted before any revision named it.
 	UploadDropped UploadState = "dropped"
 )
-
-// DirectID names a direct upload in URLs: the upload, and the store's own id of its parts. It is no secret.
-type DirectID struct {
-	Upload UploadID
-	Parts  PartsID
-}
-
-// String joins both with a dot.
-func (id DirectID) String() string { return id.Upload.String() + "." + string(id.Parts) }
-
-// MarshalText gives the same as String.
-func (id DirectID) MarshalText() ([]byte, error) { return []byte(id.String()), nil }
-
-// UnmarshalText reads what MarshalText gives.
-func (id *DirectID) UnmarshalText(text []byte) error {
-	parsed, err := ParseDirectID(string(text))
-	*id = parsed
-	return err
-}
-
-// maxPartsIDBytes bounds a store's id of an upload in parts; the longest that is known has 200.
-const maxPartsIDBytes = 1024
-
-// ParseDirectID reads what String gives. The error is of kind invalid-request.
-func ParseDirectID(text string) (DirectID, error) {
-	var id DirectID
-	upload, parts, found := strings.Cut(text, ".")
-	raw, err := hex.DecodeString(upload)
-	if !found || err != nil || len(raw) != len(id.Upload) || len(parts) > maxPartsIDBytes || strings.ContainsFunc(parts, notInPartsID) {
-		return DirectID{}, invalid("upload", "must be the upload_id that the beginning of the upload was answered with")
-	}
-	copy(id.Upload[:], raw)
-	id.Parts = PartsID(parts)
-	return id, nil
-}
-
-// notInPartsID reports what can't stand in a store's id.
-func notInPartsID(r rune) bool { return r <= ' ' || r > '~' || r == '/' }
 
 // BeginDirectRequest asks for the row of a direct upload.
 type BeginDirectRequest struct {
@@ -220,18 +181,15 @@ func (p Promise) validate(limit int64) error {
 // resume finds out what an earlier attempt has sent.
 func (s *Service) resume(ctx context.Context, upload DirectUpload, direct *Direct) error {
 	if direct.Parts > 0 {
-		id, err := s.Direct.FindParts(ctx, upload.Object())
+		id, parts, err := s.sentParts(ctx, upload)
 		if err == nil {
-			parts, err := s.Direct.ListParts(ctx, upload.Object(), id)
-			if err == nil {
-				direct.ID.Parts = id
-				direct.Uploaded = goodParts(upload, parts)
-				return nil
+			direct.ID.Parts = id
+			for _, part := range parts {
+				direct.Uploaded = append(direct.Uploaded, part.Number)
 			}
-			if !errors.Is(err, ErrObjectNotFound) {
-				return err
-			}
-		} else if !errors.Is(err, ErrObjectNotFound) {
+			return nil
+		}
+		if !errors.Is(err, ErrObjectNotFound) {
 			return err
 		}
 	}
@@ -251,15 +209,22 @@ func (s *Service) resume(ctx context.Context, upload DirectUpload, direct *Direc
 	return nil
 }
 
-// goodParts picks the parts that have the length they should have.
-func goodParts(upload DirectUpload, parts []Part) []int {
-	numbers := make([]int, 0, len(parts))
-	for _, part := range parts {
-		if part.Number >= 1 && part.Number <= upload.parts() && part.Size == upload.partLength(part.Number) {
-			numbers = append(numbers, part.Number)
-		}
+// sentParts finds the parts that an earlier attempt has sent.
+func (s *Service) sentParts(ctx context.Context, upload DirectUpload) (PartsID, []Part, error) {
+	id, err := s.Direct.FindParts(ctx, upload.Object())
+	if err != nil {
+		return "", nil, err
 	}
-	return numbers
+	parts, err := s.goodParts(ctx, upload, id)
+	return id, parts, err
+}
+
+// goodParts lists the parts that have come and have the length that they should have.
+func (s *Service) goodParts(ctx context.Context, upload DirectUpload, id PartsID) ([]Part, error) {
+	parts, err := s.Direct.ListParts(ctx, upload.Object(), id)
+	return slices.DeleteFunc(parts, func(part Part) bool {
+		return part.Number < 1 || part.Number > upload.parts() || part.Size != upload.partLength(part.Number)
+	}), err
 }
 
 // firstRequest makes ready what a new upload starts with.
