@@ -50,9 +50,9 @@ type Options struct {
 type Client struct {
 	base string // without a trailing slash
 	http *http.Client
-	// store sends signed requests to the blob store: none of the client's own secrets goes along, and a body goes nowhere else.
-	store      *http.Client
-	noWay      *atomic.Bool // the blob store was found to be out of reach
+	// straight follows no redirect: what may lead to the blob store is followed step by step, and signed requests to it go nowhere else.
+	straight   *http.Client
+	noWay      atomic.Bool // the blob store was found to be out of reach
 	credential string
 	userAgent  string
 	retry      retryPolicy
@@ -85,10 +85,9 @@ func New(baseURL string, opts Options) (*Client, error) {
 	return &Client{
 		base: strings.TrimRight(u.String(), "/"),
 		http: &http.Client{Transport: transport, CheckRedirect: checkRedirect},
-		store: &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error {
+		straight: &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error {
 			return http.ErrUseLastResponse
 		}},
-		noWay:      &atomic.Bool{},
 		credential: opts.Credential,
 		userAgent:  cmp.Or(opts.UserAgent, "pawl-go"),
 		retry:      retryPolicy{within: max(retryFor, 0), pause: cmp.Or(opts.RetryPause, DefaultRetryPause)},

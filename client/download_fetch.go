@@ -33,8 +33,9 @@ func (d *Download) fetch(ctx context.Context) (resp *http.Response, promise http
 				req.Header.Set("If-Range", d.etag)
 			}
 		}
-		if resp, err = d.client.roundTripOnce(req); err != nil {
-			return nil, nil, err
+		// Nothing is followed here, and no query told: it may be signed.
+		if resp, err = send(d.client.straight, req); err != nil {
+			return nil, nil, withoutQuery(err)
 		}
 		next, err := redirectOf(resp)
 		switch {
@@ -91,16 +92,6 @@ func redirectOf(resp *http.Response) (*url.URL, error) {
 func (c *Client) owns(address *url.URL) bool {
 	base, err := url.Parse(c.base)
 	return err == nil && base.Scheme == address.Scheme && base.Host == address.Host
-}
-
-// roundTripOnce is roundTrip that follows no redirect, and tells no query in its error: it may be signed.
-func (c *Client) roundTripOnce(req *http.Request) (*http.Response, error) {
-	here := *c
-	client := *c.http
-	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
-	here.http = &client
-	resp, err := here.roundTrip(req)
-	return resp, withoutQuery(err)
 }
 
 // withoutQuery takes the query out of the address in an error.

@@ -100,9 +100,11 @@ func (c *Client) newRequest(ctx context.Context, method, url string, body io.Rea
 	return req, nil
 }
 
-// roundTrip sends a request and turns the failure to get an answer into a lostAnswer.
-func (c *Client) roundTrip(req *http.Request) (*http.Response, error) {
-	resp, err := c.http.Do(req)
+// roundTrip sends a request to the server, and turns the failure to get an answer into a lostAnswer.
+func (c *Client) roundTrip(req *http.Request) (*http.Response, error) { return send(c.http, req) }
+
+func send(by *http.Client, req *http.Request) (*http.Response, error) {
+	resp, err := by.Do(req)
 	if err != nil {
 		if cause := context.Cause(req.Context()); cause == errTimeout { //nolint:errorlint // It is compared as it was set.
 			err = fmt.Errorf("%w: %w", errTimeout, err)
