@@ -33,6 +33,15 @@ func (d *Dir) List(ctx context.Context, prefix string) iter.Seq2[publish.ObjectI
 	}
 }
 
+// Unfinished yields nothing: unfinished objects have no name here; see sweep.
+func (d *Dir) Unfinished(ctx context.Context, _ string) iter.Seq2[publish.ObjectName, error] {
+	return func(yield func(publish.ObjectName, error) bool) {
+		if err := ctx.Err(); err != nil {
+			yield("", err)
+		}
+	}
+}
+
 // walk yields the objects in folder and below whose names start with start.
 func (d *Dir) walk(ctx context.Context, folder, start string, yield func(publish.ObjectInfo, error) bool) error {
 	entries, err := d.readFolder(folder)
@@ -97,7 +106,7 @@ func (d *Dir) yieldFile(name string, yield func(publish.ObjectInfo, error) bool)
 	if err != nil {
 		return err
 	}
-	if !yield(publish.ObjectInfo{Name: publish.ObjectName(name), Size: info.Size()}, nil) {
+	if !yield(publish.ObjectInfo{Name: publish.ObjectName(name), Size: info.Size(), Modified: info.ModTime()}, nil) {
 		return errStop
 	}
 	return nil

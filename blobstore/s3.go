@@ -48,6 +48,7 @@ type S3 struct {
 	// once sends each request once: where it matters whether an earlier one may have been carried out.
 	once      *minio.Core
 	signer    *minio.Client // signs requests for the public endpoint; see sign
+	origin    string        // see ReadOrigin
 	keys      *credentials.Credentials
 	transport *http.Transport
 	bucket    string
@@ -104,9 +105,13 @@ func newS3(config s3Config) (*S3, error) {
 	if err != nil {
 		return nil, err
 	}
+	origin, err := readOrigin(config, options)
+	if err != nil {
+		return nil, err
+	}
 	return &S3{
 		core: core, once: once, signer: signer, keys: keys, transport: transport, bucket: config.bucket, prefix: config.prefix,
-		region: config.region, pathStyle: config.pathStyle,
+		region: config.region, pathStyle: config.pathStyle, origin: origin,
 		memory: newPartMemory(cmp.Or(config.partMemory, defaultPartMemory), partSize), pause: firstPause,
 	}, nil
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/minio/minio-go/v7"
+	"github.com/minio/minio-go/v7/pkg/credentials"
 
 	"github.com/pawlhq/pawl/publish"
 )
@@ -26,6 +27,28 @@ func newSigner(config s3Config, inner *minio.Client, options minio.Options) (*mi
 		return nil, fmt.Errorf("PAWL_S3_PUBLIC_ENDPOINT can't be used (%s); write https://host:port", err.Error())
 	}
 	return signer, nil
+}
+
+// ReadOrigin is the origin of the addresses that SignGet gives out, such as https://bucket.s3.example.
+func (s *S3) ReadOrigin() string { return s.origin }
+
+// readOrigin finds it by signing with keys that open nothing: the real ones may not be known yet, and what comes before a bucket's
+// path is the client's to decide.
+func readOrigin(config s3Config, options minio.Options) (string, error) {
+	options.Creds = credentials.NewStaticV4("nobody", "nothing", "")
+	plain, err := minio.New(config.endpoint, &options)
+	if err != nil {
+		return "", badURL("has an endpoint that can't be used (%s); write endpoint=https://host:port", err.Error())
+	}
+	signer, err := newSigner(config, plain, options)
+	if err != nil {
+		return "", err
+	}
+	signed, err := signer.PresignHeader(context.Background(), http.MethodGet, config.bucket, "x", time.Minute, nil, nil)
+	if err != nil {
+		return "", badURL("has a bucket that no address can be made for (%s)", err.Error())
+	}
+	return signed.Scheme + "://" + signed.Host, nil
 }
 
 // sign signs one request on the object of that key, under the address by which clients reach the server. The signature

@@ -66,16 +66,20 @@ func (c *Client) Generation(ctx context.Context, key publish.Key, token publish.
 	return generation, err
 }
 
-// Files returns one page of a generation's published files in order of their paths, after a path ("" for the first page).
+// ErrHostileName is in the chain of an error about a list in which a file has a name that no server lets in: it leads out of a folder, is absolute,
+// or holds what no name may hold (see publish.ParsePath). Such a list isn't handed out, so that nobody writes to such a place.
+var ErrHostileName = errors.New("a published name breaks the rule for paths")
+
+// Files returns one page of a generation's published files in order of their paths, after a path ("" for the first page). Their names are checked
+// (see ErrHostileName): on Unix each is good as a name inside of a folder. Windows has rules of its own; there, ask filepath.IsLocal as well, or write
+// through an os.Root. A set may hold a file "a" and a file "a/b".
 func (c *Client) Files(ctx context.Context, key publish.Key, token publish.Token, after publish.Path, limit int) (publish.FilePage, error) {
 	query := url.Values{}
 	if after != "" {
 		query.Set("after", string(after))
 	}
 	setLimit(query, limit)
-	var page publish.FilePage
-	err := c.do(ctx, call{what: "files", method: http.MethodGet, url: c.keyURL(key, generationPath(token)+"/files", query), into: &page})
-	return page, err
+	return c.filePage(ctx, key, token, query)
 }
 
 // FilesAt returns one page of the files of a published revision, which never changes; see Files.
@@ -85,9 +89,21 @@ func (c *Client) FilesAt(ctx context.Context, key publish.Key, version publish.V
 		query.Set("after", string(after))
 	}
 	setLimit(query, limit)
+	return c.filePage(ctx, key, version.Token, query)
+}
+
+func (c *Client) filePage(ctx context.Context, key publish.Key, token publish.Token, query url.Values) (publish.FilePage, error) {
 	var page publish.FilePage
-	err := c.do(ctx, call{what: "files", method: http.MethodGet, url: c.keyURL(key, generationPath(version.Token)+"/files", query), into: &page})
-	return page, err
+	err := c.do(ctx, call{what: "files", method: http.MethodGet, url: c.keyURL(key, generationPath(token)+"/files", query), into: &page})
+	if err != nil {
+		return publish.FilePage{}, err
+	}
+	for _, file := range page.Files {
+		if _, err := publish.ParsePath(string(file.Path)); err != nil {
+			return publish.FilePage{}, fmt.Errorf("files of %s: %w: %+q can't be a file in a folder", key, ErrHostileName, file.Path)
+		}
+	}
+	return page, nil
 }
 
 // AllFiles yields all files of a published revision in order of their paths, and stops at the first error. It asks for a page at a
@@ -122,5 +138,3 @@ func setLimit(query url.Values, limit int) {
 		query.Set("limit", strconv.Itoa(limit))
 	}
 }
-
-func isNotFound(err error) bool { return errors.Is(err, publish.ErrNotFound) }

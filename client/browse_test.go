@@ -45,9 +45,67 @@ func TestWaitPointer(t *testing.T) {
 	if err != nil || changed || got.Version() != seen {
 		t.Fatalf("got %+v, %v, %v", got, changed, err)
 	}
-	f = newFake(t, refuse(&publish.Error{Code: publish.ErrNotFound}))
+	f = newFake(t, refuse(&publish.Error{Code: publish.ErrNotFound, Key: "k"}))
 	if _, _, err = f.client(t, Options{}).WaitPointer(testContext(t), "k", nil, time.Millisecond); !errors.Is(err, publish.ErrNotFound) {
 		t.Fatal(err)
+	}
+}
+
+// A wrong address isn't a key without a version: there is nothing to wait for.
+func TestWaitPointerAtAWrongAddress(t *testing.T) {
+	t.Parallel()
+	for name, handler := range map[string]http.HandlerFunc{
+		"route":  refuse(&publish.Error{Code: publish.ErrNotFound, Detail: "there is no such route"}),
+		"server": http.NotFound,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newFake(t, handler)
+			if _, _, err := f.client(t, Options{}).WaitPointer(testContext(t), "k", nil, time.Minute); !errors.Is(err, publish.ErrNotFound) || f.count() != 1 {
+				t.Fatalf("got %v after %d requests", err, f.count())
+			}
+		})
+	}
+}
+
+// Answers that come before their time, as from a proxy that keeps them, neither end the wait nor make it spin.
+func TestWaitPointerPausesBetweenHastyAnswers(t *testing.T) {
+	t.Parallel()
+	const wait = 600 * time.Millisecond
+	seen := publish.Version{Token: 17, Revision: 1}
+	f := newFake(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Query().Has("wait") {
+			w.WriteHeader(http.StatusNotModified)
+			return
+		}
+		answer(200, publish.Pointer{Key: "k", Token: 17, Revision: 1})(w, r)
+	})
+	start := time.Now()
+	_, changed, err := f.client(t, Options{RetryPause: 20 * time.Millisecond}).WaitPointer(testContext(t), "k", &seen, wait)
+	if took := time.Since(start); err != nil || changed || took < wait/2 || f.count() > 40 {
+		t.Fatalf("got %v, %v after %s and %d requests", changed, err, took, f.count())
+	}
+}
+
+// Whoever has seen a version learns at once that it was retired. Whoever waits for the next one goes on waiting.
+func TestWaitPointerOfARetiredKey(t *testing.T) {
+	t.Parallel()
+	const wait = 300 * time.Millisecond
+	for name, c := range map[string]struct {
+		seen *publish.Version
+		more bool
+	}{
+		"seen":     {&publish.Version{Token: 17, Revision: 1}, false},
+		"none yet": {nil, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newFake(t, refuse(&publish.Error{Code: publish.ErrRetired, Key: "k"}))
+			_, _, err := f.client(t, Options{RetryPause: 20 * time.Millisecond}).WaitPointer(testContext(t), "k", c.seen, wait)
+			if !errors.Is(err, publish.ErrRetired) || (f.count() > 1) != c.more {
+				t.Fatalf("got %v after %d requests", err, f.count())
+			}
+		})
 	}
 }
 

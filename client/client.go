@@ -1,9 +1,3 @@
-// Package client talks to a Pawl server over HTTP. Its errors are the server's own: errors.Is(err,
-// publish.ErrStaleToken) holds on both sides of the wire.
-//
-// Every call may be repeated without harm, and the client does so when an answer was lost or the server is away
-// for a moment: an acquire names its grant by a lease_id that the client draws, a publish is replayed by the server, and each
-// upload has an object of its own. What was refused as stale is never repeated.
 package client
 
 import (
@@ -58,6 +52,7 @@ type Client struct {
 	retry      retryPolicy
 	timeout    time.Duration
 	log        *slog.Logger
+	clock      clock // that leases are timed by
 }
 
 // New makes a client of the server at baseURL, e.g. "http://127.0.0.1:8484" or "https://pawl.example/base".
@@ -93,6 +88,7 @@ func New(baseURL string, opts Options) (*Client, error) {
 		retry:      retryPolicy{within: max(retryFor, 0), pause: cmp.Or(opts.RetryPause, DefaultRetryPause)},
 		timeout:    cmp.Or(opts.Timeout, DefaultTimeout),
 		log:        log,
+		clock:      newClock(),
 	}, nil
 }
 
@@ -111,6 +107,12 @@ func NewTransport() *http.Transport {
 		ExpectContinueTimeout: 3 * time.Second,
 	}
 }
+
+// String names the server, and no secret.
+func (c *Client) String() string { return "Pawl client of " + c.base }
+
+// GoString is String, so that %#v shows no secret either.
+func (c *Client) GoString() string { return c.String() }
 
 // URL is the address that the client was made for, without a trailing slash.
 func (c *Client) URL() string { return c.base }

@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"sync"
 	"testing"
 	"time"
@@ -118,5 +119,12 @@ func TestNewRefusesBadAddresses(t *testing.T) {
 		if _, err := New(address, Options{}); err == nil {
 			t.Errorf("New(%q) accepted it", address)
 		}
+	}
+}
+
+func writeFile(t *testing.T, name, content string) {
+	t.Helper()
+	if err := os.WriteFile(name, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
 	}
 }

@@ -203,14 +203,14 @@ func (c *Client) completeDirect(ctx context.Context, file FileUpload, id string)
 const completeWait = 30 * time.Second
 
 // partSum reads a part for its CRC-64/NVME.
-func (f FileUpload) partSum(offset, length int64) (uint64, error) {
+func (f FileUpload) partSum(ctx context.Context, offset, length int64) (uint64, error) {
 	var sum hash.Hash64
 	if f.NewCRC64NVME != nil {
 		sum = f.NewCRC64NVME()
 	} else {
 		sum = publish.NewCRC64NVME()
 	}
-	if _, err := io.Copy(sum, io.NewSectionReader(f.Source, offset, length)); err != nil {
+	if _, err := io.Copy(sum, untilDone{ctx, io.NewSectionReader(f.Source, offset, length)}); err != nil {
 		return 0, fmt.Errorf("reading the file to upload: %w", err)
 	}
 	return sum.Sum64(), nil

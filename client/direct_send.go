@@ -142,7 +142,7 @@ func (c *Client) signParts(ctx context.Context, file FileUpload, begun begunUplo
 		sums := make([]string, len(numbers))
 		for i, number := range numbers {
 			start := int64(number-1) * begun.PartSize
-			sum, err := file.partSum(start, min(begun.PartSize, file.Size-start))
+			sum, err := file.partSum(ctx, start, min(begun.PartSize, file.Size-start))
 			if err != nil {
 				return nil, err
 			}

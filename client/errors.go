@@ -66,7 +66,7 @@ func decodeError(resp *http.Response) *answerError {
 }
 
 // codeOf guesses the kind behind a bare status: the one kind that has it, or a code named after the status where
-// several have it, since a guess must not look like the word of the fence.
+// several have it, and where it is unknown-token's: a guess must not look like the word of the fence.
 func codeOf(status int) publish.Code {
 	switch status {
 	case http.StatusBadRequest:
@@ -82,7 +82,7 @@ func codeOf(status int) publish.Code {
 			found = append(found, kind.Code)
 		}
 	}
-	if len(found) == 1 {
+	if len(found) == 1 && found[0] != publish.ErrUnknownToken {
 		return found[0]
 	}
 	return publish.Code("http-" + strconv.Itoa(status))

@@ -52,17 +52,23 @@ func TestKeeperRenews(t *testing.T) {
 	}
 }
 
+// A lease is lost to another holder, or with its generation.
 func TestKeeperNoticesALostLease(t *testing.T) {
 	t.Parallel()
-	f := newFake(t, refuse(&publish.Error{Code: publish.ErrLeaseLost, Token: 17, GrantedToken: 18}))
-	k := keep(t, f, 300*time.Millisecond)
-	await(t, "the loss", k.Lost())
-	if !errors.Is(k.Err(), publish.ErrLeaseLost) || !errors.Is(context.Cause(k.Context()), publish.ErrLeaseLost) {
-		t.Fatalf("got %v, %v", k.Err(), context.Cause(k.Context()))
-	}
-	k.Stop()
-	if f.count() != 1 {
-		t.Fatalf("%d requests", f.count())
+	for _, code := range []publish.Code{publish.ErrLeaseLost, publish.ErrGenerationCollected} {
+		t.Run(string(code), func(t *testing.T) {
+			t.Parallel()
+			f := newFake(t, refuse(&publish.Error{Code: code, Token: 17, GrantedToken: 18}))
+			k := keep(t, f, 300*time.Millisecond)
+			await(t, "the loss", k.Lost())
+			if !errors.Is(k.Err(), code) || !errors.Is(context.Cause(k.Context()), code) {
+				t.Fatalf("got %v, %v", k.Err(), context.Cause(k.Context()))
+			}
+			k.Stop()
+			if f.count() != 1 {
+				t.Fatalf("%d requests", f.count())
+			}
+		})
 	}
 }
 
@@ -74,6 +80,7 @@ func TestKeeperExpiresByItsOwnClock(t *testing.T) {
 		"silent": func(_ http.ResponseWriter, r *http.Request) { _, _ = io.ReadAll(r.Body); <-r.Context().Done() },
 		"away":   lose,
 		"down":   refuse(publish.Unavailable("Postgres", nil)),
+		"route":  refuse(&publish.Error{Code: publish.ErrNotFound, Detail: "there is no such route"}),
 		"proxy":  func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "no such host here", http.StatusNotFound) },
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -129,3 +129,21 @@ func TestRenewAndRelease(t *testing.T) {
 		t.Fatalf("sent %s %s", got.Method, got.URL.Path)
 	}
 }
+
+// A waiter whose first renewal doesn't get through has its lease all the same, and at once: repeating would use it up.
+func TestAWaiterIsNotKeptFromItsLease(t *testing.T) {
+	t.Parallel()
+	const ttl = 300 * time.Millisecond
+	f := newFake(t,
+		func(w http.ResponseWriter, r *http.Request) {
+			readAcquire(t, r)
+			time.Sleep(ttl / 2) // The server waits for the other holder: this is what is tested.
+			answer(201, lease(ttl))(w, r)
+		},
+		lose)
+	start := time.Now()
+	got, err := f.client(t, Options{}).Acquire(testContext(t), publish.AcquireRequest{Key: grant.Key, Holder: "me", TTL: ttl, Wait: 10 * time.Second})
+	if took := time.Since(start); err != nil || got.Token != 17 || f.count() != 2 || took > 3*time.Second {
+		t.Fatalf("got %+v, %v after %d requests and %s", got, err, f.count(), took)
+	}
+}

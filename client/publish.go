@@ -23,10 +23,7 @@ func (c *Client) Publish(ctx context.Context, req publish.PublishRequest) (publi
 		Release        bool              `json:"release,omitempty"`
 	}{
 		Final: req.Final, Primary: req.Primary, SourceRevision: req.SourceRevision, Metadata: req.Metadata,
-		Expect: req.Expect, AllowEmpty: req.AllowEmpty, ReuseFrom: req.ReuseFrom, ReuseStale: req.ReuseStale, Release: req.Release,
-	}
-	if !req.ManifestDigest.IsZero() {
-		body.ManifestDigest = &req.ManifestDigest
+		ManifestDigest: req.ManifestDigest, Expect: req.Expect, AllowEmpty: req.AllowEmpty, ReuseFrom: req.ReuseFrom, ReuseStale: req.ReuseStale, Release: req.Release,
 	}
 	header := http.Header{}
 	if req.IfMatch != nil {

@@ -27,7 +27,7 @@ type call struct {
 	changes bool
 	last    publish.Code // a refusal of this kind isn't repeated, "" for none
 	// sent is told when each attempt is sent, before its first byte.
-	sent func(time.Time)
+	sent func()
 	// onAnswer sees the answer to a success before its body is read.
 	onAnswer func(*http.Response)
 }
@@ -64,7 +64,7 @@ func (c *Client) once(ctx context.Context, call call, body []byte) error {
 		req.Header.Set("Content-Type", "application/json")
 	}
 	if call.sent != nil {
-		call.sent(time.Now())
+		call.sent()
 	}
 	resp, err := c.roundTrip(req)
 	if err != nil {

@@ -68,8 +68,7 @@ func (c *Client) single(ctx context.Context, attempt func(context.Context) error
 
 // judge tells whether the failure of an attempt is worth a repetition, and after which pause.
 func (c *Client) judge(err error, try int) (again bool, pause time.Duration) {
-	bound := min(c.retry.pause<<min(try, 16), maxPause)
-	pause = rand.N(bound + 1)
+	pause = c.drawPause(try)
 	var answer *answerError
 	if errors.As(err, &answer) {
 		if answer.last {
@@ -85,6 +84,11 @@ func (c *Client) judge(err error, try int) (again bool, pause time.Duration) {
 	}
 	var lost *lostAnswer
 	return errors.As(err, &lost) && !permanent(err), pause
+}
+
+// drawPause gives the pause after a try, at random below a bound that doubles.
+func (c *Client) drawPause(try int) time.Duration {
+	return rand.N(min(c.retry.pause<<min(try, 16), maxPause) + 1)
 }
 
 // mayHaveHappened reports whether the attempt behind err may have changed something.
@@ -109,7 +113,7 @@ func (c *Client) final(ctx context.Context, err error, again, maybeDone bool) er
 	case answered && !again:
 		return answer.refusal // the server's clear word, also about earlier attempts
 	case maybeDone:
-		return outcomeUnknown(errors.Join(ctx.Err(), err))
+		return outcomeUnknown(errors.Join(endOf(ctx), err))
 	case answered:
 		return answer.refusal
 	case ctx.Err() != nil:
@@ -120,6 +124,14 @@ func (c *Client) final(ctx context.Context, err error, again, maybeDone bool) er
 		return c.unreachable(lost.error)
 	}
 	return err
+}
+
+// endOf says how a context has ended, and why when that is more; nil when it hasn't.
+func endOf(ctx context.Context) error {
+	if cause := context.Cause(ctx); !errors.Is(cause, ctx.Err()) {
+		return errors.Join(ctx.Err(), cause)
+	}
+	return ctx.Err()
 }
 
 // permanent reports whether a connection fails for a reason that a repetition doesn't cure.

@@ -178,7 +178,7 @@ func TestForeignAnswers(t *testing.T) {
 	for status, want := range map[int]publish.Code{
 		400: publish.ErrInvalidRequest, 401: publish.ErrUnauthorized, 403: publish.ErrForbidden,
 		404: publish.ErrNotFound, 409: "http-409", 410: "http-410", 412: publish.ErrPreconditionFailed, 413: publish.ErrTooLarge,
-		418: "http-418", 429: CodeRateLimited, 500: publish.ErrInternal, 502: publish.ErrUnavailable, 503: publish.ErrUnavailable,
+		418: "http-418", 422: "http-422", 429: CodeRateLimited, 500: publish.ErrInternal, 502: publish.ErrUnavailable, 503: publish.ErrUnavailable,
 	} {
 		f := newFake(t, func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "<html>no</html>", status) })
 		_, err := f.client(t, Options{RetryFor: -1}).Pointer(testContext(t), "k")
@@ -211,5 +211,32 @@ func TestRedirects(t *testing.T) {
 	}
 	if _, err := c.Publish(testContext(t), publish.PublishRequest{Grant: grant}); err == nil || elsewhere.count() != 1 {
 		t.Errorf("a publish was sent on: %v", err)
+	}
+}
+
+// Pauses are drawn at random below a bound that doubles up to 5 s, so that workers who were cut off together don't come back together.
+func TestPausesAreRandom(t *testing.T) {
+	t.Parallel()
+	c := newClient(t, "http://host", Options{RetryPause: 100 * time.Millisecond})
+	for try, bound := range map[int]time.Duration{0: 100 * time.Millisecond, 3: 800 * time.Millisecond, 6: maxPause, 60: maxPause} {
+		var low, high int
+		for range 200 {
+			again, pause := c.judge(&answerError{refusal: publish.Unavailable("Postgres", nil)}, try)
+			if !again || pause < 0 || pause > bound {
+				t.Fatalf("try %d: a pause of %s, %v", try, pause, again)
+			}
+			if pause < bound/2 {
+				low++
+			} else {
+				high++
+			}
+		}
+		if low < 50 || high < 50 {
+			t.Errorf("try %d: %d pauses below half of %s, %d above", try, low, bound, high)
+		}
+		_, pause := c.judge(&answerError{refusal: publish.Unavailable("Postgres", nil), retryAfter: time.Minute}, try)
+		if pause < time.Minute {
+			t.Errorf("try %d: the server asked for a minute, and got %s", try, pause)
+		}
 	}
 }

@@ -2,8 +2,10 @@ package client
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
+	"hash"
 	"io"
 	"net/http"
 	"net/url"
@@ -14,7 +16,8 @@ import (
 
 // Upload stores one file in a generation. The body is streamed, and sent only once the server has accepted the grant. A
 // body that is an io.Seeker is sent again when an attempt fails; any other one is sent once. A promised digest (req.Digest)
-// is checked by the server before the file counts.
+// is checked by the server before the file counts. Without one the body is hashed as it is sent, and compared with what the server has stored: another
+// file is a digest-mismatch, and its path must be uploaded again.
 //
 // When Upload returns early with an error, a Read of a body that isn't an io.Seeker may still be running.
 func (c *Client) Upload(ctx context.Context, req publish.UploadRequest) (publish.UploadResult, error) {
@@ -66,6 +69,9 @@ func (c *Client) uploadOnce(ctx context.Context, req publish.UploadRequest, quer
 	if req.Size == 0 {
 		reader = http.NoBody // a length of 0 beside a body would mean an unknown length
 	}
+	if req.Digest.IsZero() {
+		body.sum = sha256.New()
+	}
 	r, err := c.newRequest(ctx, http.MethodPut, address, reader, req.Grant.LeaseID)
 	if err != nil {
 		return err
@@ -99,7 +105,13 @@ func (c *Client) uploadOnce(ctx context.Context, req publish.UploadRequest, quer
 	if resp.StatusCode >= 300 {
 		return decodeError(resp)
 	}
-	return readJSON(resp, into)
+	if err := readJSON(resp, into); err != nil {
+		return err
+	}
+	if result, ok := into.(*publish.UploadResult); ok && !result.Overtaken {
+		return body.compare(result.SHA256)
+	}
+	return nil
 }
 
 // watchedBody passes a body on to the transport, which goes on reading in a goroutine of its own after an early answer.
@@ -108,6 +120,7 @@ type watchedBody struct {
 	from     io.Reader
 	mu       sync.Mutex
 	detached bool
+	sum      hash.Hash // of what was passed on; nil when nobody asks
 
 	faultMu sync.Mutex
 	err     error // of from, other than io.EOF
@@ -120,6 +133,9 @@ func (b *watchedBody) Read(p []byte) (int, error) {
 		return 0, io.ErrClosedPipe
 	}
 	n, err := b.from.Read(p)
+	if b.sum != nil {
+		_, _ = b.sum.Write(p[:n]) // hash.Hash.Write never returns an error.
+	}
 	if err != nil && !errors.Is(err, io.EOF) {
 		b.faultMu.Lock()
 		b.err = err
@@ -135,6 +151,22 @@ func (b *watchedBody) detach() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.detached = true
+}
+
+// compare refuses a file that isn't what was passed on.
+func (b *watchedBody) compare(stored publish.Digest) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.sum == nil || stored.IsZero() {
+		return nil
+	}
+	if sent := publish.Digest(b.sum.Sum(nil)); sent != stored {
+		return &publish.Error{
+			Code: publish.ErrDigestMismatch, Detail: "the server has stored other bytes than were sent; upload the file again",
+			Promised: sent.String(), Came: stored.String(),
+		}
+	}
+	return nil
 }
 
 func (b *watchedBody) fault() error {

@@ -161,3 +161,28 @@ func TestDeleteFile(t *testing.T) {
 		t.Fatal(err)
 	}
 }
+
+// A stream has no digest before its end. What the server says it has stored is compared with what was sent.
+func TestStreamIsCompared(t *testing.T) {
+	t.Parallel()
+	store := func(body string, overtaken bool) http.HandlerFunc {
+		return func(w http.ResponseWriter, r *http.Request) {
+			_, _ = io.Copy(io.Discard, r.Body)
+			answer(201, publish.UploadResult{Token: 17, File: publish.File{Path: "a", SHA256: sha256.Sum256([]byte(body))}, Overtaken: overtaken})(w, r)
+		}
+	}
+	for name, test := range map[string]struct {
+		handle http.HandlerFunc
+		want   error
+	}{
+		"the same":                {handle: store("some bytes", false)},
+		"cut off on its way":      {handle: store("some by", false), want: publish.ErrDigestMismatch},
+		"another one that counts": {handle: store("newer bytes", true)},
+	} {
+		f := newFake(t, test.handle)
+		req := publish.UploadRequest{Grant: grant, Path: "a", Size: -1, Body: iotest.OneByteReader(strings.NewReader("some bytes"))}
+		if _, err := f.client(t, Options{}).Upload(testContext(t), req); !errors.Is(err, test.want) || (err == nil) != (test.want == nil) {
+			t.Errorf("%s: got %v", name, err)
+		}
+	}
+}

@@ -29,7 +29,13 @@ func escapeName(name string) string {
 // keyURL builds every address under a key: resource is what stands behind "/-/", already escaped; "" means the
 // key itself.
 func (c *Client) keyURL(key publish.Key, resource string, query url.Values) string {
-	address := c.base + "/v1/keys/" + escapeName(string(key))
+	segments := strings.Split(escapeName(string(key)), "/")
+	for i, segment := range segments {
+		if segment == "-" {
+			segments[i] = "%2D" // No key has such a segment: the server is to refuse it, and not to end the key there.
+		}
+	}
+	address := c.base + "/v1/keys/" + strings.Join(segments, "/")
 	if resource != "" {
 		address += "/-/" + resource
 	}

@@ -9,6 +9,8 @@ import (
 	"errors"
 	"fmt"
 	"log"
+	"maps"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -43,7 +45,11 @@ func Up(ctx context.Context, dsn string) error {
 
 // Check returns nil when the schema of the database at dsn is this binary's, ErrOutdated or ErrNewer when it isn't.
 func Check(ctx context.Context, dsn string) error {
-	conn, err := pgx.Connect(ctx, dsn)
+	config, err := parse(dsn)
+	if err != nil {
+		return err
+	}
+	conn, err := pgx.ConnectConfig(ctx, config)
 	if err != nil {
 		return fmt.Errorf("connecting to Postgres: %w", err)
 	}
@@ -68,12 +74,22 @@ func Check(ctx context.Context, dsn string) error {
 	return nil
 }
 
+// parse reads an address. What it says about the server's pool means nothing here, and Postgres would refuse it.
+func parse(dsn string) (*pgx.ConnConfig, error) {
+	config, err := pgx.ParseConfig(dsn)
+	if err != nil {
+		return nil, fmt.Errorf("reading the database's address: %w", err)
+	}
+	maps.DeleteFunc(config.RuntimeParams, func(name, _ string) bool { return strings.HasPrefix(name, "pool_") })
+	return config, nil
+}
+
 // locked runs do while it holds the advisory lock. The lock belongs to a transaction that stays open on a connection
 // of its own, so it also works through a pooler that shares sessions between transactions.
 func locked(ctx context.Context, dsn string, do func(*goose.Provider) error) (err error) {
-	config, err := pgx.ParseConfig(dsn)
+	config, err := parse(dsn)
 	if err != nil {
-		return fmt.Errorf("reading the database's address: %w", err)
+		return err
 	}
 	conn, err := pgx.ConnectConfig(ctx, config)
 	if err != nil {

@@ -7,6 +7,9 @@ import (
 	"testing"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/stdlib"
+	"github.com/pressly/goose/v3"
+	"github.com/pressly/goose/v3/database"
 
 	"github.com/pawlhq/pawl/internal/testenv"
 	"github.com/pawlhq/pawl/migrations"
@@ -14,16 +17,52 @@ import (
 
 func TestMain(m *testing.M) { testenv.Main(m) }
 
-// Case 45: eight replicas migrate an empty database at once, 50 times: no failure, one row a migration.
-func TestCase45ReplicasMigrateAtOnce(t *testing.T) {
-	t.Parallel()
-	ctx := context.Background()
-	dsn := testenv.Postgres(t)
+// connect gives a database of the test's own, with all migrations, and a connection to it.
+func connect(t *testing.T) (ctx context.Context, dsn string, conn *pgx.Conn) {
+	t.Helper()
+	ctx, dsn = context.Background(), testenv.Postgres(t)
 	conn, err := pgx.Connect(ctx, dsn)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer conn.Close(ctx) //nolint:errcheck // The test is over.
+	t.Cleanup(func() { _ = conn.Close(ctx) }) //nolint:errcheck // The test is over.
+	return ctx, dsn, conn
+}
+
+// run executes statements, one after another.
+func run(t *testing.T, conn *pgx.Conn, statements []string) {
+	t.Helper()
+	for _, sql := range statements {
+		if _, err := conn.Exec(context.Background(), sql); err != nil {
+			t.Fatalf("%s: %v", sql, err)
+		}
+	}
+}
+
+// down undoes the migrations above a version.
+func down(ctx context.Context, dsn string, version int64) error {
+	config, err := pgx.ParseConfig(dsn)
+	if err != nil {
+		return err
+	}
+	db := stdlib.OpenDB(*config)
+	defer db.Close() //nolint:errcheck // The statements' own errors are checked.
+	table, err := database.NewStore(database.DialectPostgres, "pawl.goose_db_version")
+	if err != nil {
+		return err
+	}
+	provider, err := goose.NewProvider("", db, migrations.Files, goose.WithStore(table))
+	if err != nil {
+		return err
+	}
+	_, err = provider.DownTo(ctx, version)
+	return err
+}
+
+// Case 45: eight replicas migrate an empty database at once, 50 times: no failure, one row a migration.
+func TestCase45ReplicasMigrateAtOnce(t *testing.T) {
+	t.Parallel()
+	ctx, dsn, conn := connect(t)
 	for range 50 {
 		if _, err := conn.Exec(ctx, `DROP SCHEMA pawl CASCADE`); err != nil {
 			t.Fatal(err)
@@ -54,13 +93,7 @@ func TestCase45ReplicasMigrateAtOnce(t *testing.T) {
 // A schema from the future is refused: an older binary doesn't know its rules.
 func TestNewerSchemaIsRefused(t *testing.T) {
 	t.Parallel()
-	ctx := context.Background()
-	dsn := testenv.Postgres(t)
-	conn, err := pgx.Connect(ctx, dsn)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close(ctx) //nolint:errcheck // The test is over.
+	ctx, dsn, conn := connect(t)
 	if _, err := conn.Exec(ctx, `INSERT INTO pawl.goose_db_version (version_id, is_applied) VALUES (99999, true)`); err != nil {
 		t.Fatal(err)
 	}

@@ -1,17 +1,10 @@
 package migrations_test
 
 import (
-	"context"
 	"sync"
 	"testing"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/stdlib"
-	"github.com/pressly/goose/v3"
-	"github.com/pressly/goose/v3/database"
-
-	"github.com/pawlhq/pawl/internal/testenv"
 	"github.com/pawlhq/pawl/migrations"
 )
 
@@ -19,28 +12,8 @@ import (
 // migration can be repeated after a break in its middle.
 func TestSweepOfAnOldDatabase(t *testing.T) {
 	t.Parallel()
-	ctx := context.Background()
-	dsn := testenv.Postgres(t)
-	config, err := pgx.ParseConfig(dsn)
-	if err != nil {
-		t.Fatal(err)
-	}
-	conn, err := pgx.ConnectConfig(ctx, config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close(ctx) //nolint:errcheck // The test is over.
-	db := stdlib.OpenDB(*config)
-	defer db.Close() //nolint:errcheck // The test is over.
-	store, err := database.NewStore(database.DialectPostgres, "pawl.goose_db_version")
-	if err != nil {
-		t.Fatal(err)
-	}
-	provider, err := goose.NewProvider("", db, migrations.Files, goose.WithStore(store))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := provider.DownTo(ctx, 10); err != nil {
+	ctx, dsn, conn := connect(t)
+	if err := down(ctx, dsn, 10); err != nil {
 		t.Fatal(err)
 	}
 	for _, sql := range []string{
@@ -77,7 +50,7 @@ func TestSweepOfAnOldDatabase(t *testing.T) {
 		}
 	})
 	began := time.Now()
-	err = migrations.Up(ctx, dsn)
+	err := migrations.Up(ctx, dsn)
 	took := time.Since(began)
 	close(done)
 	writing.Wait()

@@ -9,10 +9,14 @@ import (
 	"github.com/pawlhq/pawl/publish"
 )
 
-const acquireSQL = `SELECT pawl.acquire($1, $2, $3, $4, $5::jsonb)`
+const acquireSQL = `
+SELECT pawl.with_break(pawl.unless_collected(coalesce(pawl.check_ttl($1, $4), pawl.acquire($1, $2, $3, $4, $5::jsonb)), 'acquire', $1, $2), $1, $2)`
 
 // Acquire grants a key: one update of one row, after its lock; see migration 00003.
 func (s *Store) Acquire(ctx context.Context, req publish.AcquireRequest) (publish.Lease, error) {
+	if err := s.checkSynchronous(ctx); err != nil {
+		return publish.Lease{}, err
+	}
 	labels, err := jsonObject(req.Labels)
 	if err != nil {
 		return publish.Lease{}, err
@@ -25,7 +29,7 @@ func (s *Store) Acquire(ctx context.Context, req publish.AcquireRequest) (publis
 	return *answer.Lease, nil
 }
 
-const renewSQL = `SELECT pawl.renew($1, $2, $3)`
+const renewSQL = `SELECT pawl.unless_collected(coalesce(pawl.check_ttl($1, $3), pawl.renew($1, $2, $3)), 'renew', $1, $2)`
 
 // Renew extends a lease.
 func (s *Store) Renew(ctx context.Context, key publish.Key, id publish.LeaseID, ttl time.Duration) (publish.Lease, error) {

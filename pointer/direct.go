@@ -28,7 +28,7 @@ func (b *hexBytes) UnmarshalText(text []byte) error {
 	return err
 }
 
-const beginDirectSQL = `SELECT pawl.begin_direct($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)`
+const beginDirectSQL = `SELECT coalesce(pawl.check_size($1, $4, $6), pawl.begin_direct($1, $2, $3, $4, $5, $6, $7, $8, $9, $10))`
 
 // BeginDirect checks the grant and writes the pending row, or finds what makes it needless.
 func (s *Store) BeginDirect(ctx context.Context, req publish.BeginDirectRequest) (publish.DirectStart, error) {

@@ -41,10 +41,14 @@ func translateRefused(refused *pgconn.PgError, err error, changing bool) error {
 		return outcomeUnknown(err)
 	case class == "08", class == "53", class == "57", class == "58", class == "40",
 		refused.Code == "55P03", // lock_not_available
-		refused.Code == "25006", // read_only_sql_transaction: a standby
-		refused.Code == "3D000", // invalid_catalog_name: the database is gone
-		refused.Code == "55000" && strings.Contains(refused.Message, "recovery"): // a standby, before the first write
+		refused.Code == "3D000": // invalid_catalog_name: the database is gone
 		return publish.Unavailable("Postgres", err)
+	case refused.Code == "25006", // read_only_sql_transaction: a standby
+		refused.Code == "55000" && strings.Contains(refused.Message, "recovery"): // a standby, before the first write
+		return &publish.Error{
+			Code: publish.ErrUnavailable, Cause: err,
+			Detail: "Postgres takes no changes just now, as a standby doesn't; nothing was changed. If it stays so, name the primary in PAWL_DATABASE_URL",
+		}
 	case refused.Code == "42P01", refused.Code == "42883", refused.Code == "3F000": // undefined table, function, schema
 		return publish.Unavailable("Postgres (its schema is missing or older than this program: run pawl migrate)", err)
 	default:

@@ -15,8 +15,8 @@ const expectTime = 5 * time.Second
 
 // Case 22: 100,000 expected frames. Every publish of them is answered within its time, whether all are there, half are missing
 // or empty, or it is a repeat; also where the statistics know nothing of the files yet, as here.
+// It isn't parallel: it is about time.
 func TestCase22ManyFrames(t *testing.T) {
-	t.Parallel()
 	store, dsn := newStore(t)
 	w := grant(t, store, "shots/010/comp", "W")
 	const insert = `INSERT INTO pawl.files (key_id, token, path, upload_id, state, size, sha256, content_type, from_revision)

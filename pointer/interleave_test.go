@@ -270,7 +270,7 @@ func (s *session) behindAt(other *session, at *time.Time, sql string, args ...an
 
 func setMode(t *testing.T, store *pointer.Store, mode publish.FenceMode) {
 	t.Helper()
-	if err := store.SetFenceMode(context.Background(), "shots", mode); err != nil {
+	if err := store.SetPolicy(context.Background(), publish.Policy{Prefix: "shots", FenceMode: mode}, "test"); err != nil {
 		t.Fatal(err)
 	}
 }

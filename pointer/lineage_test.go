@@ -137,7 +137,8 @@ func TestRestoredTablesRaiseTheEpoch(t *testing.T) {
 		grant(t, store, "k", "W1").ship()
 		dump := command(t, nil, "pg_dump", "--data-only", "--disable-triggers", "-n", "pawl", "-d", dsn)
 		lost := grant(t, store, "k", "W2")
-		command(t, []byte(`TRUNCATE pawl.keys, pawl.generations, pawl.files, pawl.receipts, pawl.rejections, pawl.epochs, pawl.policies, pawl.goose_db_version`),
+		command(t, []byte(`TRUNCATE pawl.keys, pawl.generations, pawl.files, pawl.receipts, pawl.rejections, pawl.effects,
+			pawl.effect_tokens, pawl.installation, pawl.epochs, pawl.policies, pawl.events, pawl.unnumbered_events, pawl.event_feed, pawl.goose_db_version`),
 			"psql", "-v", "ON_ERROR_STOP=1", "-q", "-d", dsn)
 		command(t, dump, "psql", "-v", "ON_ERROR_STOP=1", "-q", "-d", dsn)
 		checkLost(t, store, lost)
@@ -219,7 +220,7 @@ func TestRestoreFencesInModeGranted(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
 	store, dsn := newStore(t)
-	if err := store.SetFenceMode(ctx, "ledgers", publish.FenceGranted); err != nil {
+	if err := store.SetPolicy(ctx, publish.Policy{Prefix: "ledgers", FenceMode: publish.FenceGranted}, "test"); err != nil {
 		t.Fatal(err)
 	}
 	a := grant(t, store, "ledgers/a", "A")

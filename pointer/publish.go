@@ -14,17 +14,17 @@ func (s *Store) Publish(ctx context.Context, req publish.PublishRequest) (publis
 	if err != nil {
 		return publish.Receipt{}, err
 	}
-	var matchToken, matchRevision *int64
-	if req.IfMatch != nil {
-		token := int64(req.IfMatch.Token)
-		matchToken, matchRevision = &token, &req.IfMatch.Revision
-	}
+	matchToken, matchRevision := versionOrNull(req.IfMatch)
 	expected, err := publish.ExpandExpect(req.Expect)
 	if err != nil {
 		return publish.Receipt{}, err
 	}
+	var manifest []byte
+	if req.ManifestDigest != nil {
+		manifest = req.ManifestDigest[:]
+	}
 	answer, err := s.change(ctx, publishSQL, string(req.Grant.Key), int64(req.Grant.Token), secret(req.Grant.LeaseID),
-		req.Final, string(req.Primary), req.SourceRevision, metadata, digestOrNull(req.ManifestDigest), req.Release,
+		req.Final, string(req.Primary), req.SourceRevision, metadata, manifest, req.Release,
 		matchToken, matchRevision, req.IfNoneMatch, expected, req.AllowEmpty, int64(req.ReuseFrom), req.ReuseStale)
 	if err != nil {
 		return publish.Receipt{}, err

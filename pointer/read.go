@@ -8,21 +8,35 @@ import (
 	"github.com/pawlhq/pawl/publish"
 )
 
+// The generation of the fence is the current one, or that of the retirement.
 const pointerSQL = `
-SELECT pawl.pointer_json(k, g, r)
+SELECT coalesce(pawl.retired(k, g), pawl.pointer_json(k, g, r) || jsonb_strip_nulls(jsonb_build_object('pinned', pawl.pin_json(k.id))))
 FROM pawl.keys k
-JOIN pawl.receipts r ON r.key_id = k.id AND r.token = k.current_token AND r.revision = k.current_revision
-JOIN pawl.generations g ON g.key_id = k.id AND g.token = k.current_token
+JOIN pawl.generations g ON g.key_id = k.id AND g.token = k.fence
+LEFT JOIN pawl.receipts r ON r.key_id = k.id AND r.token = k.current_token AND r.revision = k.current_revision
 WHERE k.name = $1`
 
 // Pointer returns what a key resolves to.
 func (s *Store) Pointer(ctx context.Context, key publish.Key) (publish.Pointer, error) {
-	var p publish.Pointer
-	found, err := s.read(ctx, &p, pointerSQL, string(key))
-	if err == nil && !found {
-		err = &publish.Error{Code: publish.ErrNotFound, Key: key, Detail: "nothing was published under this key"}
+	var p struct {
+		publish.Pointer
+		Refused *publish.Error `json:"refused"`
 	}
-	return p, err
+	found, err := s.read(ctx, &p, pointerSQL, string(key))
+	return p.Pointer, noPointer(key, found, p.Refused, err)
+}
+
+// noPointer is why a key's current version can't be read, or nil.
+func noPointer(key publish.Key, found bool, refused *publish.Error, err error) error {
+	switch {
+	case err != nil:
+		return err
+	case !found:
+		return &publish.Error{Code: publish.ErrNotFound, Key: key, Detail: "nothing was published under this key"}
+	case refused != nil:
+		return refused
+	}
+	return nil
 }
 
 // foundFile is a row of pawl.files with what its generation says.
@@ -38,6 +52,8 @@ type foundFile struct {
 	Revision int64 `json:"revision"`
 	// Paths are those of a set without a primary file.
 	Paths []publish.Path `json:"paths"`
+	// Refused is why there is none, where that is more than not-found.
+	Refused *publish.Error `json:"refused"`
 }
 
 func (f foundFile) stored(key publish.Key, path publish.Path) (publish.StoredFile, error) {
@@ -63,13 +79,13 @@ func (f foundFile) stored(key publish.Key, path publish.Path) (publish.StoredFil
 }
 
 const currentFileSQL = `
-SELECT jsonb_build_object('file', pawl.file_json(f), 'token', g.token, 'upload_id', encode(f.upload_id, 'hex'),
+SELECT coalesce(pawl.retired(k, g), jsonb_build_object('file', pawl.file_json(f), 'token', g.token, 'upload_id', encode(f.upload_id, 'hex'),
 	'object_token', coalesce(f.object_token, g.token), 'state', g.state, 'published', true,
 	'paths', CASE WHEN f.path IS NULL AND $2 = '' THEN (
-		SELECT jsonb_agg(path ORDER BY path) FROM (SELECT path FROM pawl.files_of(g) ORDER BY path LIMIT 1000) set_paths) END)
+		SELECT jsonb_agg(path ORDER BY path) FROM (SELECT path FROM pawl.files_of(g) ORDER BY path LIMIT 1000) set_paths) END))
 FROM pawl.keys k
-JOIN pawl.receipts r ON r.key_id = k.id AND r.token = k.current_token AND r.revision = k.current_revision
-JOIN pawl.generations g ON g.key_id = k.id AND g.token = k.current_token
+JOIN pawl.generations g ON g.key_id = k.id AND g.token = k.fence
+LEFT JOIN pawl.receipts r ON r.key_id = k.id AND r.token = k.current_token AND r.revision = k.current_revision
 LEFT JOIN LATERAL (
 	SELECT * FROM pawl.files f
 	WHERE f.key_id = k.id AND f.token = k.current_token AND f.path = coalesce(nullif($2, ''), r.primary_path)
@@ -82,10 +98,7 @@ WHERE k.name = $1`
 func (s *Store) CurrentFile(ctx context.Context, key publish.Key, path publish.Path) (publish.StoredFile, error) {
 	var f foundFile
 	found, err := s.read(ctx, &f, currentFileSQL, string(key), string(path))
-	if err == nil && !found {
-		err = &publish.Error{Code: publish.ErrNotFound, Key: key, Detail: "nothing was published under this key"}
-	}
-	if err != nil {
+	if err := noPointer(key, found, f.Refused, err); err != nil {
 		return publish.StoredFile{}, err
 	}
 	return f.stored(key, path)

@@ -9,10 +9,11 @@ import (
 // One statement sees one snapshot, whatever is published while it runs.
 const resolveSQL = `
 SELECT coalesce(jsonb_agg(jsonb_build_object('key', asked.name) || coalesce((
-	SELECT jsonb_build_object('found', true, 'token', r.token, 'revision', r.revision,
+	SELECT CASE WHEN k.published THEN jsonb_build_object('found', true, 'token', r.token, 'revision', r.revision,
 		'manifest_digest', encode(r.manifest_digest, 'hex'), 'final', r.final, 'primary', coalesce(r.primary_path, ''))
+		ELSE jsonb_build_object('retired', k.fence > 0) END
 	FROM pawl.keys k
-	JOIN pawl.receipts r ON r.key_id = k.id AND r.token = k.current_token AND r.revision = k.current_revision
+	LEFT JOIN pawl.receipts r ON r.key_id = k.id AND r.token = k.current_token AND r.revision = k.current_revision
 	WHERE k.name = asked.name), '{}') ORDER BY asked.place), '[]')
 FROM unnest($1::text[]) WITH ORDINALITY asked (name, place)`
 

@@ -17,8 +17,8 @@ const reuseTime = 20 * time.Second
 
 // Case 23: a set of 100,000 frames of which a few are rendered again: carrying the rest over is answered within its time, also when
 // all of it is expected, and asked for a second time; the statistics know nothing of the files yet, as here.
+// It isn't parallel: it is about time.
 func TestCase23ManyFrames(t *testing.T) {
-	t.Parallel()
 	store, dsn := newStore(t)
 	a := grant(t, store, "shots/010/comp", "A")
 	exec1(t, dsn, `INSERT INTO pawl.files (key_id, token, path, upload_id, state, size, sha256, content_type, from_revision)

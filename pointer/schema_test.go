@@ -30,6 +30,7 @@ func TestSchemaRefusesBadRows(t *testing.T) {
 		`SELECT pawl.begin_upload('k', 1, sha256('A'), 'f', decode(md5('1'), 'hex'), NULL, false)`,
 		`SELECT pawl.complete_upload('k', 1, sha256('A'), 'f', 1, 3, sha256('abc'), 'text/plain')`,
 		`SELECT pawl.publish('k', 1, sha256('A'), true, NULL, NULL, '{}', NULL, true, NULL, NULL, false, NULL, false)`, // As a server from before reuse_from calls it.
+		`SELECT pawl.effect('k', 1, sha256('A'), 'charge', true, 'ch_1')`,
 		`SELECT pawl.acquire('k', sha256('B'), 'B', 60000, '{}')`,
 	} {
 		if err := exec(sql); err != nil {
@@ -73,6 +74,17 @@ func TestSchemaRefusesBadRows(t *testing.T) {
 		{"path_segments", `UPDATE pawl.files SET path = '../../evil'`},
 		{"receipts_pkey", `INSERT INTO pawl.receipts SELECT * FROM pawl.receipts`},
 		{"epoch_range", `INSERT INTO pawl.epochs (epoch, lineage, reason) VALUES (9007199, '', '')`},
+		{"installation_never_changes", `UPDATE pawl.installation SET installation_id = gen_random_uuid()`},
+		{"installation_never_changes", `DELETE FROM pawl.installation`},
+		{"installation_one", `INSERT INTO pawl.installation (name) VALUES ('second')`},
+		{"installation_pkey", `INSERT INTO pawl.installation DEFAULT VALUES`},
+		{"effect_name_characters", `UPDATE pawl.effects SET name = E'a\n'`},
+		{"effect_name_characters", `UPDATE pawl.effects SET name = repeat('x', 129)`},
+		{"effect_name_dots", `UPDATE pawl.effects SET name = '..'`},
+		{"effects_done_whole", `UPDATE pawl.effects SET done_token = NULL`},
+		{"effects_result", `UPDATE pawl.effects SET done_token = NULL, done_at = NULL`},
+		{"effects_result", `UPDATE pawl.effects SET result = repeat('x', 1025)`},
+		{"effects_pkey", `INSERT INTO pawl.effects SELECT * FROM pawl.effects`},
 		{"policies_prefix", `INSERT INTO pawl.policies VALUES ('ledgers/', 'granted')`},
 		{"policies_fence_mode", `INSERT INTO pawl.policies VALUES ('a', 'sometimes')`},
 	} {

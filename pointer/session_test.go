@@ -27,7 +27,9 @@ type answer struct {
 	Refused *publish.Error   `json:"refused"`
 	Lease   *publish.Lease   `json:"lease"`
 	Receipt *publish.Receipt `json:"receipt"`
+	Effect  *publish.Effect  `json:"effect"`
 	Number  int64            `json:"upload_no"`
+	Done    bool             `json:"done"`
 }
 
 // code is the refusal's code, or "" for a success.

@@ -26,6 +26,8 @@ type Store struct {
 	// lockSQL bounds how long a call waits for a lock, below timeout: a server that is still waiting for one doesn't notice that its
 	// client has left, and would carry the call out when nobody expects it any more.
 	lockSQL string
+
+	synchronous synchronousGuard
 }
 
 var _ publish.PointerStore = (*Store)(nil)
@@ -39,6 +41,8 @@ type Options struct {
 	Timeout time.Duration
 	// MaxConns bounds the pool; 0 leaves it to pool_max_conns in the address, or pgx's default.
 	MaxConns int32
+	// RequireSynchronous refuses grants, as unavailable, while the database may lose commits that it has answered; see Diagnosis.MayLoseCommits.
+	RequireSynchronous bool
 }
 
 // Open makes a Store for the database at dsn, a URL or key=value string as libpq takes it. It doesn't wait for
@@ -62,7 +66,9 @@ func Open(ctx context.Context, dsn string, opts Options) (*Store, error) {
 		opts.Timeout = DefaultTimeout
 	}
 	lockSQL := fmt.Sprintf("SET LOCAL lock_timeout = %d", (opts.Timeout * 2 / 3).Milliseconds())
-	return &Store{pool: pool, timeout: opts.Timeout, lockSQL: lockSQL}, nil
+	return &Store{
+		pool: pool, timeout: opts.Timeout, lockSQL: lockSQL, synchronous: synchronousGuard{required: opts.RequireSynchronous},
+	}, nil
 }
 
 // Close waits for running calls and closes all connections.
@@ -83,7 +89,7 @@ func (s *Store) Check(ctx context.Context) error {
 	if standby {
 		return publish.Unavailable("Postgres (this one is a standby)", nil)
 	}
-	return nil
+	return s.checkSynchronous(ctx)
 }
 
 // The transaction around every changing function. READ COMMITTED is set here, whatever the database's default:
@@ -99,7 +105,16 @@ type outcome struct {
 	Lease   *publish.Lease        `json:"lease"`
 	Receipt *publish.Receipt      `json:"receipt"`
 	Upload  *publish.UploadResult `json:"upload"`
+	Effect  *publish.Effect       `json:"effect"`
+	Witness *publish.Witness      `json:"witness"`
 
+	Retired *publish.Retirement  `json:"retired"`
+	Pin     *publish.PinnedKey   `json:"pin"`
+	Broken  *publish.BrokenLease `json:"broken"`
+
+	Numbered publish.NumberedEvents `json:"numbered"`
+
+	MaxFileBytes int64          `json:"max_file_bytes"`
 	UploadNo     int64          `json:"upload_no"`
 	Existing     *publish.File  `json:"existing"`
 	Sealed       bool           `json:"sealed"`
@@ -107,6 +122,8 @@ type outcome struct {
 	Resumed      bool           `json:"resumed"`
 	SupersededBy *publish.Token `json:"superseded_by"`
 	Uploads      int            `json:"uploads"`
+	Trimmed      int            `json:"trimmed"`
+	Done         bool           `json:"done"`
 }
 
 type refusal struct {
@@ -186,15 +203,4 @@ func (s *Store) read(ctx context.Context, into any, sql string, args ...any) (fo
 		return false, fmt.Errorf("reading the database's answer: %w", err)
 	}
 	return true, nil
-}
-
-// SetFenceMode sets the policy of all keys that are prefix or lie below it; "" is every key's. The longest prefix wins. It is in
-// force for every request that starts after it returns.
-func (s *Store) SetFenceMode(ctx context.Context, prefix string, mode publish.FenceMode) error {
-	_, err := s.pool.Exec(ctx, `INSERT INTO pawl.policies (prefix, fence_mode) VALUES ($1, $2)
-		ON CONFLICT (prefix) DO UPDATE SET fence_mode = excluded.fence_mode`, prefix, string(mode))
-	if err != nil {
-		return translate(err, true)
-	}
-	return nil
 }

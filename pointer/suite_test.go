@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
 	"github.com/pawlhq/pawl/internal/testenv"
 	"github.com/pawlhq/pawl/publish"
 	"github.com/pawlhq/pawl/publish/publishtest"
@@ -35,12 +37,6 @@ func harness(t *testing.T, dsn string) publishtest.PointerHarness {
 			exec1(t, dsn, `UPDATE pawl.keys SET lease_expires_at = clock_timestamp() - interval '1 ms'
 				WHERE name = $1 AND lease_expires_at IS NOT NULL`, string(key))
 		},
-		SetFenceMode: func(t *testing.T, prefix string, mode publish.FenceMode) {
-			t.Helper()
-			if err := store.SetFenceMode(context.Background(), prefix, mode); err != nil {
-				t.Fatal(err)
-			}
-		},
 		RaiseEpoch: func(t *testing.T) {
 			t.Helper()
 			exec1(t, dsn, `UPDATE pawl.epochs SET lineage = 'of another server' WHERE epoch = (SELECT max(epoch) FROM pawl.epochs)`)
@@ -55,10 +51,34 @@ func harness(t *testing.T, dsn string) publishtest.PointerHarness {
 				ended_at = ended_at - $2::interval, swept_at = swept_at - $2::interval
 				WHERE key_id = (SELECT id FROM pawl.keys WHERE name = $1)`, string(key), by)
 		},
+		Antedate: func(t *testing.T, key publish.Key, by time.Duration) {
+			t.Helper()
+			antedate(t, dsn, string(key), by)
+		},
 		Condemn: func(t *testing.T, key publish.Key, token publish.Token) {
 			t.Helper()
 			exec1(t, dsn, `UPDATE pawl.generations SET state = 'condemned'
 				WHERE key_id = (SELECT id FROM pawl.keys WHERE name = $1) AND token = $2`, string(key), int64(token))
 		},
+	}
+}
+
+// antedate lets time pass for the generations of a key.
+func antedate(t *testing.T, dsn, key string, by time.Duration) {
+	t.Helper()
+	conn, err := pgx.Connect(context.Background(), dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close(context.Background()) //nolint:errcheck // It has done its work.
+	for _, sql := range []string{
+		`UPDATE pawl.generations SET granted_at = granted_at - $2::interval, collected_at = collected_at - $2::interval, empty_at = empty_at - $2::interval`,
+		`UPDATE pawl.receipts SET published_at = published_at - $2::interval`,
+		`UPDATE pawl.files SET started_at = started_at - $2::interval, alive_at = alive_at - $2::interval,
+			ended_at = ended_at - $2::interval, swept_at = swept_at - $2::interval`,
+	} {
+		if _, err := conn.Exec(context.Background(), sql+` WHERE key_id = (SELECT id FROM pawl.keys WHERE name = $1)`, key, by); err != nil {
+			t.Fatal(err)
+		}
 	}
 }

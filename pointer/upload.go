@@ -6,7 +6,8 @@ import (
 	"github.com/pawlhq/pawl/publish"
 )
 
-const beginUploadSQL = `SELECT pawl.begin_upload($1, $2, $3, $4, $5, $6, $7)`
+const beginUploadSQL = `SELECT pawl.begin_upload($1, $2, $3, $4, $5, $6, $7)
+	|| jsonb_strip_nulls(jsonb_build_object('max_file_bytes', (pawl.policy($1)).max_file_bytes))`
 
 // BeginUpload checks the grant and writes the pending row.
 func (s *Store) BeginUpload(ctx context.Context, req publish.BeginUploadRequest) (publish.UploadStart, error) {
@@ -15,7 +16,7 @@ func (s *Store) BeginUpload(ctx context.Context, req publish.BeginUploadRequest)
 	if err != nil {
 		return publish.UploadStart{}, err
 	}
-	start := publish.UploadStart{Existing: answer.Existing, Sealed: answer.Sealed, SupersededBy: answer.supersededBy()}
+	start := publish.UploadStart{Existing: answer.Existing, Sealed: answer.Sealed, MaxFileBytes: answer.MaxFileBytes, SupersededBy: answer.supersededBy()}
 	if answer.Existing == nil {
 		start.Upload = publish.Upload{Grant: req.Grant, Path: req.Path, ID: req.ID, Number: answer.UploadNo}
 	}

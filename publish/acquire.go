@@ -50,8 +50,13 @@ type Lease struct {
 	Superseded *Token            `json:"superseded"`
 	Current    *Version          `json:"current"`
 	Labels     map[string]string `json:"labels,omitempty"`
+	// TokensLeft is how many tokens the key has left once less than a tenth of them is, else 0: time to move to another key.
+	TokensLeft int64 `json:"tokens_left,omitempty"`
 	// Replayed reports that this grant had been made before: the request was a repeat with its own lease_id.
 	Replayed bool `json:"replayed,omitempty"`
+	// EffectPrefix and the name of an effect together are the effect's idempotency key: the same for every grant of the key, for
+	// ever. A worker that puts them together by itself asks no fence and leaves no record; see Effect.
+	EffectPrefix string `json:"effect_prefix,omitempty"`
 }
 
 // TTL is how long the lease lasts from the moment that its request was sent.
@@ -70,12 +75,14 @@ type Grant struct {
 type LeaseStore interface {
 	// Acquire grants the key with a token greater than every earlier one, or returns lease-held (with holder,
 	// token, expiry) while another grant runs. Wait is not its business. The current grant's own LeaseID
-	// returns that grant with a new whole TTL; the LeaseID of an earlier grant is lease-lost. The first grant
+	// returns that grant with a new whole TTL; the LeaseID of an earlier grant is lease-lost. A current grant whose generation was given up is
+	// generation-collected, and its lease ends with that answer, so that the key can be acquired anew. The first grant
 	// after the database was restored or promoted raises the epoch, so that tokens of a lost history stay
 	// below. At the end of the counter it returns token-exhausted.
 	Acquire(ctx context.Context, req AcquireRequest) (Lease, error)
 	// Renew extends the lease to ttl from now, also when it has expired but nobody was granted the key
-	// since. ttl 0 keeps the lease's own. A superseded or released grant is lease-lost.
+	// since. ttl 0 keeps the lease's own. A superseded or released grant is lease-lost. The newest one whose generation was given up
+	// is generation-collected, as by Acquire.
 	Renew(ctx context.Context, key Key, id LeaseID, ttl time.Duration) (Lease, error)
 	// Release ends the lease. Releasing a grant that was released or superseded changes nothing and is no error; an id
 	// that never was a grant of this key is lease-lost. Counter and generation stay.
@@ -130,6 +137,9 @@ func (s *Service) Acquire(ctx context.Context, req AcquireRequest) (Lease, error
 	for {
 		lease, err := s.Pointers.Acquire(ctx, req)
 		if err == nil {
+			if lease.warnOfTokens(); lease.TokensLeft > 0 {
+				s.log().WarnContext(ctx, "tokens_running_out", "key", lease.Key, "token", lease.Token, "left", lease.TokensLeft)
+			}
 			s.observe().Granted(lease)
 			return lease, nil
 		}
@@ -144,6 +154,15 @@ func (s *Service) Acquire(ctx context.Context, req AcquireRequest) (Lease, error
 			return Lease{}, ctx.Err()
 		case <-time.After(pause):
 		}
+	}
+}
+
+// tokensWarnAt is the token from which on a key's grants say how many are left: 90 % of all.
+const tokensWarnAt = MaxToken / 10 * 9
+
+func (l *Lease) warnOfTokens() {
+	if l.Token >= tokensWarnAt {
+		l.TokensLeft = int64(MaxToken - l.Token)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"iter"
+	"time"
 )
 
 // ObjectName is the full name of one object in the blob store:
@@ -25,6 +26,8 @@ var ErrObjectNotFound = errors.New("object not found")
 type ObjectInfo struct {
 	Name ObjectName
 	Size int64 // bytes
+	// Modified is when the store took the object, by its own clock; only List tells it, and only where the store does.
+	Modified time.Time
 }
 
 // BlobStore keeps immutable objects. It knows nothing of tokens or pointers: an object becomes visible only
@@ -63,6 +66,10 @@ type BlobStore interface {
 	// List yields all objects whose names start with prefix (a plain string prefix), in byte order of their names.
 	// Objects put or deleted meanwhile may or may not show. It stops at the first error.
 	List(ctx context.Context, prefix string) iter.Seq2[ObjectInfo, error]
+
+	// Unfinished yields the names, starting with prefix, under which there are parts of an object that was never finished, in no
+	// order and each once or more. What is begun or discarded meanwhile may or may not show. It stops at the first error.
+	Unfinished(ctx context.Context, prefix string) iter.Seq2[ObjectName, error]
 
 	// Check tells whether the store can serve requests now; it is called by the readiness probe.
 	Check(ctx context.Context) error

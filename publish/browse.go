@@ -53,6 +53,13 @@ type Generation struct {
 	LeaseEndedAt *Time `json:"lease_ended_at,omitempty"`
 	SealedAt     *Time `json:"sealed_at,omitempty"`
 	Revision     int64 `json:"revision"`
+	// Kind is KindRollback or KindRetire for a grant that no worker had, then with its Reason. Target is what a rollback has brought
+	// back, or a retirement has taken away.
+	Kind   string   `json:"kind,omitempty"`
+	Reason string   `json:"reason,omitempty"`
+	Target *Version `json:"target,omitempty"`
+	// Broken says who broke the lease; ReleasedAt is set then, too.
+	Broken *Break `json:"broken,omitempty"`
 	// Current reports that the pointer names this generation.
 	Current bool `json:"current"`
 	// Uploads counts the uploads that no published revision names (yet), by state.
@@ -60,6 +67,19 @@ type Generation struct {
 	// Receipts and Rejections are the newest 100 of each, newest first.
 	Receipts   []Receipt   `json:"receipts"`
 	Rejections []Rejection `json:"rejections"`
+	// Refused sums up the rejections where there are more than those 100, newest first; nil otherwise. It knows the newest MaxRefusedCounted.
+	Refused []RefusedSum `json:"refused,omitempty"`
+}
+
+// MaxRefusedCounted bounds how many rejections of one generation are summed up.
+const MaxRefusedCounted = 1_000
+
+// RefusedSum tells rejections of one generation, which differ in their paths and times alone, as one: it is the newest of them, but its FirstAt is that of
+// the earliest, and its Repeat counts the requests of all.
+type RefusedSum struct {
+	Rejection
+	// Count is how many there are.
+	Count int64 `json:"count"`
 }
 
 // UploadCounts counts uploads of one generation.
@@ -75,7 +95,8 @@ type Rejection struct {
 	Token     Token  `json:"token"`
 	Operation string `json:"operation"`
 	Code      Code   `json:"code"`
-	Path      Path   `json:"path,omitempty"`
+	// Path is that of a file, or the name of an effect.
+	Path Path `json:"path,omitempty"`
 	// Holder is who came back late; empty when nothing is known of the token.
 	Holder        string `json:"holder"`
 	AcceptedToken Token  `json:"accepted_token,omitempty"`
@@ -98,9 +119,15 @@ type HistoryPage struct {
 	// Lost holds rejections of tokens of which nothing is known, from a lost history: the newest 100, which are all that are kept, since such tokens
 	// can be made up. They show on the first page.
 	Lost []Rejection `json:"lost,omitempty"`
-	// Next is the Before of the next page, 0 on the last one.
+	// Pinned and Retired tell the key's state: a pinned pointer doesn't move, a retired key has none.
+	Pinned  *Pin        `json:"pinned,omitempty"`
+	Retired *Retirement `json:"retired,omitempty"`
+	// Next is the Before of the next page, 0 on the last one. A page may hold fewer generations than its limit before the last one; see HistoryReceipts.
 	Next Token `json:"next,omitempty"`
 }
+
+// HistoryReceipts is how many receipts fill a page of a key's history: one that has them may hold no further generation.
+const HistoryReceipts = 200
 
 // FilePage is one page of a generation's files, sorted by path.
 type FilePage struct {

@@ -1,6 +1,7 @@
 package publish_test
 
 import (
+	"mime"
 	"strings"
 	"testing"
 
@@ -44,4 +45,27 @@ func TestClaimedType(t *testing.T) {
 			}
 		}
 	}
+}
+
+// FuzzContentType: whatever was claimed, a file has a media type that fits into a header as it is, and that stays the same when it is claimed again.
+func FuzzContentType(f *testing.F) {
+	for _, claimed := range []string{
+		"image/png", "text/html; charset=utf-8", "TEXT/Plain", "a/b; x=\"y\\\"z\"", "a/b; x*=utf-8''%0d%0a", "a/b\r\nSet-Cookie: c", "a/b;", "/", "a", "", "multipart/form-data; boundary=x",
+	} {
+		f.Add("f", claimed)
+		f.Add("f.png", claimed)
+	}
+	f.Fuzz(func(t *testing.T, name, claimed string) {
+		file := publish.Path(name)
+		got := publish.ContentType(file, claimed)
+		if kind, _, err := mime.ParseMediaType(got); err != nil || !strings.Contains(kind, "/") || len(got) > 1000 {
+			t.Fatalf("%q for %q became %q: %v", claimed, name, got, err)
+		}
+		if strings.ContainsFunc(got, func(r rune) bool { return r < ' ' || r > '~' }) {
+			t.Fatalf("%q for %q became %q", claimed, name, got)
+		}
+		if again := publish.ContentType(file, got); again != got && len(got) <= 200 {
+			t.Fatalf("%q for %q became %q, and that %q", claimed, name, got, again)
+		}
+	})
 }

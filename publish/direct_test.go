@@ -185,7 +185,7 @@ func TestDirectResumed(t *testing.T) {
 	if direct := begin(); direct.Existing == nil {
 		t.Errorf("what is there would be sent again: %+v", direct)
 	}
-	if left := r.blobs.Unfinished(); left != 0 {
+	if left := r.blobs.Multiparts(); left != 0 {
 		t.Errorf("%d uploads are unfinished", left)
 	}
 }
@@ -213,7 +213,7 @@ func TestDirectWrongBytes(t *testing.T) {
 			}), "")
 			_, err = r.CompleteDirect(t.Context(), r.grant, direct.ID)
 			is(t, name, err, publish.ErrDigestMismatch)
-			if names := r.blobs.Names(); len(names) != 0 || r.blobs.Unfinished() != 0 {
+			if names := r.blobs.Names(); len(names) != 0 || r.blobs.Multiparts() != 0 {
 				t.Errorf("%s: left %q", name, names)
 			}
 			_, err = r.CompleteDirect(t.Context(), r.grant, direct.ID)
@@ -321,8 +321,8 @@ func TestDirectFenced(t *testing.T) {
 	r.served("newer")
 	is(t, "abort", r.AbortDirect(t.Context(), late, direct.ID), "")
 	is(t, "abort again", r.AbortDirect(t.Context(), late, direct.ID), "")
-	if r.blobs.Unfinished() != 0 || len(r.blobs.Names()) != 1 {
-		t.Errorf("left %q and %d unfinished", r.blobs.Names(), r.blobs.Unfinished())
+	if r.blobs.Multiparts() != 0 || len(r.blobs.Names()) != 1 {
+		t.Errorf("left %q and %d unfinished", r.blobs.Names(), r.blobs.Multiparts())
 	}
 }
 
@@ -334,7 +334,7 @@ func TestDirectAborted(t *testing.T) {
 	is(t, "begin", err, "")
 	is(t, "send", r.send(r.grant, direct, long, asIs), "")
 	is(t, "abort", r.AbortDirect(t.Context(), r.grant, direct.ID), "")
-	if r.blobs.Unfinished() != 0 {
+	if r.blobs.Multiparts() != 0 {
 		t.Error("its parts are left")
 	}
 	if diff := cmp.Diff(publish.UploadCounts{Failed: 1}, r.uploads()); diff != "" {

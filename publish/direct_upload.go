@@ -120,7 +120,7 @@ func notOffered() error {
 // offered it fails with not-found.
 func (s *Service) BeginDirect(ctx context.Context, req DirectRequest) (Direct, error) {
 	promise := req.Promise
-	if err := promise.validate(s.maxFileBytes()); err != nil {
+	if err := promise.validate(s.maxFileBytes(0)); err != nil {
 		return Direct{}, err
 	}
 	if s.Direct == nil {

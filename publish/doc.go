@@ -7,6 +7,7 @@
 //	acquire.go  a grant: a lease with a fencing token
 //	upload.go   immutable objects, written under the token
 //	publish.go  the fenced flip of the pointer
+//	effect.go   what is done to third parties that can't fence
 //	read.go     the current pointer, permanent bytes
 //	browse.go   lists and history
 //	errors.go   every refusal, with its facts

@@ -29,9 +29,12 @@ const (
 	ErrStaleToken           Code = "stale-token"
 	ErrGenerationSealed     Code = "generation-sealed"
 	ErrGenerationIncomplete Code = "generation-incomplete"
+	ErrPinned               Code = "pinned"
 	ErrOlderSource          Code = "older-source"
 	ErrLeaseLost            Code = "lease-lost"
 	ErrGenerationCollected  Code = "generation-collected"
+	ErrRetired              Code = "retired"
+	ErrCursorExpired        Code = "cursor-expired"
 	ErrPreconditionFailed   Code = "precondition-failed"
 	ErrTooLarge             Code = "too-large"
 	ErrRangeNotSatisfiable  Code = "range-not-satisfiable"
@@ -70,10 +73,13 @@ var kinds = []Kind{
 	{ErrStaleToken, http.StatusConflict, "Stale token", false, "A newer grant of this key has fenced this token. This is an expected outcome for a worker that was paused: its result is out of date. Drop this output; to work on the key again, acquire it again."},
 	{ErrGenerationSealed, http.StatusConflict, "Generation sealed", false, "The generation had its final publish; its files can't change any more. Acquire the key again to publish something else."},
 	{ErrGenerationIncomplete, http.StatusConflict, "Generation incomplete", false, "A final publish needs every file complete, and every file that expect names present and not empty unless allow_empty says so. Upload the listed paths again, or delete what isn't wanted, then publish."},
+	{ErrPinned, http.StatusConflict, "Pinned", false, "Somebody has pinned the key to its current version; the member pinned says who, when and why. A worker keeps its lease and may publish once the pin is taken away."},
 	{ErrOlderSource, http.StatusConflict, "Older source", false, "The current version was made from a newer source_revision than this one."},
 	{ErrLeaseLost, http.StatusGone, "Lease lost", false, "The lease_id is not the grant of this token: it was released, superseded, or never this key's. Acquire the key again."},
-	{ErrGenerationCollected, http.StatusGone, "Generation collected", false, "The generation was given up by the retention policy; its files are deleted or about to be."},
-	{ErrPreconditionFailed, http.StatusPreconditionFailed, "Precondition failed", false, "The current version is not the one that If-Match or If-None-Match asked for, or not the generation that reuse_from names. For reuse_from: look at what is current now, and reuse that, or say reuse_stale."},
+	{ErrGenerationCollected, http.StatusGone, "Generation collected", false, "The generation was given up by the retention policy; its files are deleted or about to be. A worker whose own generation it is has lost its lease with it, and acquires the key again to work on it anew."},
+	{ErrRetired, http.StatusGone, "Retired", false, "The key was retired: it has no current version. Its history stays, and publishing it again revives it. The member retired says who retired it, when and why."},
+	{ErrCursorExpired, http.StatusGone, "Cursor expired", false, "Events behind this cursor were removed, as PAWL_EVENTS_KEEP says, or it is ahead of all events, so it is of another database or of one that was put back. A reader of it would miss some. Look at the current versions anew, then go on from the cursor that the member oldest, or newest, gives."},
+	{ErrPreconditionFailed, http.StatusPreconditionFailed, "Precondition failed", false, "The current version is not the one that If-Match or If-None-Match asked for, or not the generation that reuse_from names, or the lease to be broken is over and another grant's runs. For reuse_from: look at what is current now, and reuse that, or say reuse_stale."},
 	{ErrTooLarge, http.StatusRequestEntityTooLarge, "Too large", false, "The body is larger than the limit that the member limit gives, in bytes."},
 	{ErrRangeNotSatisfiable, http.StatusRequestedRangeNotSatisfiable, "Range not satisfiable", false, "The Range lies outside the file; Content-Range gives its size."},
 	{ErrUnknownToken, http.StatusUnprocessableEntity, "Unknown token", false, "This token was never granted for this key."},
@@ -117,7 +123,8 @@ type Error struct {
 	Code   Code   `json:"code"`
 	Detail string `json:"detail,omitempty"`
 
-	Key       Key    `json:"key,omitempty"`
+	Key Key `json:"key,omitempty"`
+	// Path is that of a file, or the name of an effect.
 	Path      Path   `json:"path,omitempty"`
 	Operation string `json:"operation,omitempty"`
 	// Token is the token that the request named.
@@ -146,6 +153,15 @@ type Error struct {
 	ReuseFrom Token `json:"reuse_from,omitempty"`
 
 	Current *Version `json:"current,omitempty"`
+	// Pinned is the pin that keeps the pointer where it is, Retired what has taken it away.
+	Pinned  *Pin        `json:"pinned,omitempty"`
+	Retired *Retirement `json:"retired,omitempty"`
+	// Oldest is the first cursor that events can be read after.
+	Oldest *EventCursor `json:"oldest,omitempty"`
+	// Newest is the cursor of the newest event, set instead of Oldest where the one that was asked for is ahead of it.
+	Newest *EventCursor `json:"newest,omitempty"`
+	// Broken says who broke the lease of Token.
+	Broken *Break `json:"broken,omitempty"`
 	// Missing, Empty, Failed and Pending list paths that keep a generation from its final publish. Missing are those that
 	// were asked for and have no complete file, whatever became of their uploads; Empty were expected to have bytes.
 	Missing []Path `json:"missing,omitempty"`
@@ -184,9 +200,9 @@ func (e *Error) Error() string {
 }
 
 // Released reports whether a lease-lost is about the key's newest grant, named by its own lease_id: nobody has taken the lease, its
-// holder gave it back. Uploads and publishes name their Operation, and are refused for another's lease_id alone.
+// holder gave it back and nobody broke it. Uploads and publishes name their Operation, and are refused for another's lease_id alone.
 func (e *Error) Released() bool {
-	return e.Code == ErrLeaseLost && e.Operation == "" && e.Token != 0 && e.Token == e.GrantedToken
+	return e.Code == ErrLeaseLost && e.Broken == nil && e.Operation == "" && e.Token != 0 && e.Token == e.GrantedToken
 }
 
 // Unwrap joins the error to its sentinel and to its cause.

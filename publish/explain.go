@@ -1,6 +1,7 @@
 package publish
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 )
@@ -10,6 +11,9 @@ import (
 func explain(e *Error) string {
 	if e.ReuseFrom != 0 {
 		return explainReuse(e)
+	}
+	if e.Operation == KindRollback && e.Token != 0 {
+		return explainRollback(e)
 	}
 	switch e.Code {
 	case ErrNotFound:
@@ -21,12 +25,18 @@ func explain(e *Error) string {
 		case e.Token != 0:
 			return fmt.Sprintf("there is no generation %d of this key", e.Token)
 		}
+		if e.Operation == OperationPin {
+			return "nothing was published under this key; there is nothing to pin"
+		}
 		return "there is no such key"
 	case ErrStaleToken:
 		return explainStale(e)
 	case ErrUnknownToken:
 		return fmt.Sprintf("token %d was never granted for this key; the newest is %d", e.Token, e.GrantedToken)
 	case ErrLeaseLost:
+		if e.Broken != nil {
+			return fmt.Sprintf("%q has broken the lease of token %d (%s); acquire the key again", e.Broken.By, e.Token, e.Broken.Reason)
+		}
 		if e.Released() {
 			return fmt.Sprintf("the lease of token %d was given back under its own lease_id, and nobody was granted the key since; acquire the key again", e.Token)
 		}
@@ -35,19 +45,55 @@ func explain(e *Error) string {
 		}
 		return fmt.Sprintf("the grant of token %d is over: the key's newest token is %d; acquire the key again", e.Token, e.GrantedToken)
 	case ErrLeaseHeld:
+		if e.Operation == KindRetire {
+			return fmt.Sprintf("%q holds the key under token %d; say break_lease to end that lease", e.Holder, e.Token)
+		}
 		return fmt.Sprintf("%q holds the key under token %d", e.Holder, e.Token)
 	case ErrTokenExhausted:
-		return "the key's counter is at its end; use another key"
+		return fmt.Sprintf("the key's counter is at its end, %d: no more tokens can be granted, and it can't be set back; publish under another key, and point readers there",
+			MaxToken)
 	case ErrGenerationSealed:
 		return fmt.Sprintf("generation %d had its final publish; its files can't change any more", e.Token)
 	case ErrGenerationCollected:
+		if e.Operation != "" {
+			return fmt.Sprintf("generation %d was given up by the retention policy: nothing comes of it any more; acquire the key again to work on it anew", e.Token)
+		}
 		return fmt.Sprintf("generation %d was given up by the retention policy", e.Token)
 	case ErrGenerationIncomplete:
 		return explainIncomplete(e)
+	case ErrPinned:
+		return explainPinned(e)
+	case ErrCursorExpired:
+		if e.Newest != nil {
+			return fmt.Sprintf("this cursor is ahead of the newest event, %s: it is of another database, or of one that was put back; look at the current versions anew, then go on after %[1]s", e.Newest)
+		}
+		return fmt.Sprintf("events after this cursor were removed, so some would be missed; look at the current versions anew, then go on after %s", e.Oldest)
+	case ErrRetired:
+		if e.Retired == nil {
+			return "the key is retired"
+		}
+		return fmt.Sprintf("%q has retired the key under token %d (%s); publishing it again revives it",
+			e.Retired.By, e.Retired.Token, cmp.Or(e.Retired.Reason, "no reason given"))
 	case ErrOlderSource:
 		return fmt.Sprintf("the current version %s was made from a newer source_revision", current(e))
 	case ErrPreconditionFailed:
+		if e.Pinned != nil {
+			return fmt.Sprintf("%q has pinned the key (%s) at %s, which isn't the pin that the request saw", e.Pinned.By, e.Pinned.Reason, e.Pinned.At.Text())
+		}
+		if e.Operation == OperationBreak {
+			return fmt.Sprintf("the lease of token %d is over, and %q holds the key under token %d, whose lease was not broken", e.Token, e.Holder, e.GrantedToken)
+		}
 		return fmt.Sprintf("the current version is %s, not the one that the request asked for", current(e))
+	case ErrInvalidRequest:
+		if len(e.Fields) > 0 {
+			return e.Fields[0].Pointer + ": " + e.Fields[0].Detail
+		}
+		return e.Code.Kind().Title
+	case ErrTooLarge:
+		if e.Operation == OperationPublish {
+			return fmt.Sprintf("generation %d has uploaded %s bytes, more than the %d that the key's policy allows", e.Token, e.Came, e.Limit)
+		}
+		return fmt.Sprintf("the file is larger than %d bytes, which the key's policy allows", e.Limit)
 	case ErrDigestMismatch:
 		return "the manifest is not the promised one; nothing was published"
 	default:
@@ -81,6 +127,33 @@ func explainIncomplete(e *Error) string {
 		return "the generation has no complete file; upload one first"
 	}
 	return strings.Join(why, "; ")
+}
+
+func explainPinned(e *Error) string {
+	cure := "unpin it first"
+	if e.Operation == KindRollback {
+		cure = "say pin to let the pin move along, or unpin it first"
+	}
+	if e.Pinned == nil {
+		return "the key is pinned; " + cure
+	}
+	return fmt.Sprintf("%q has pinned the key to version %s (%s); %s", e.Pinned.By, current(e), e.Pinned.Reason, cure)
+}
+
+// explainRollback is about the version that a rollback wanted to bring back.
+func explainRollback(e *Error) string {
+	switch e.Code {
+	case ErrGenerationCollected:
+		return fmt.Sprintf("to: generation %d was given up by the retention policy; bring another one back", e.Token)
+	case ErrNotFound:
+		if e.Revision != 0 {
+			return fmt.Sprintf("to: generation %d of this key has no published revision %d", e.Token, e.Revision)
+		}
+		return fmt.Sprintf("to: generation %d of this key doesn't exist, or nothing was published in it; bring a published one back", e.Token)
+	case ErrLeaseHeld:
+		return fmt.Sprintf("%q holds the key under token %d; say break_lease to end that lease", e.Holder, e.Token)
+	}
+	return e.Code.Kind().Title
 }
 
 // explainReuse is about the generation that a publish wanted to carry files over from.

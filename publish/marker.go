@@ -28,6 +28,9 @@ func (s *Service) mark(ctx context.Context, receipt Receipt) {
 	if !s.Markers || !receipt.Final {
 		return
 	}
+	if receipt.Replayed && (receipt.Current == nil || *receipt.Current != receipt.Version()) {
+		return // It may be collected, and nobody would remove the marker again.
+	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), markerTimeout) // The client may be gone.
 	defer cancel()
 	// What depends on when the receipt is asked for doesn't belong into it.

@@ -22,8 +22,9 @@ type PublishRequest struct {
 	// Metadata is kept with the receipt and shown, at most MaxMetadataBytes. Names are one line and not empty, values any UTF-8
 	// without NUL.
 	Metadata map[string]string
-	// ManifestDigest says what the caller believes it publishes; zero means it doesn't say.
-	ManifestDigest Digest
+	// ManifestDigest says what the caller believes it publishes; nil means it doesn't say. All zeros are a promise too, one that no
+	// manifest keeps.
+	ManifestDigest *Digest
 	// Expect names the files that a final publish must find complete, by the patterns of EachExpected. A publish that
 	// isn't final doesn't look for them yet.
 	Expect []string
@@ -70,6 +71,9 @@ type Receipt struct {
 	ReuseFrom   Token `json:"reuse_from,omitempty"`
 	ReusedFiles int64 `json:"reused_files,omitempty"`
 	ReusedBytes int64 `json:"reused_bytes,omitempty"`
+	// RollbackTo is the version that a rollback has brought back, nil for the publish of a worker. Reason is why.
+	RollbackTo *Version `json:"rollback_to,omitempty"`
+	Reason     string   `json:"reason,omitempty"`
 	// SupersededBy is the newest token of the key when that is greater than the receipt's, else 0.
 	SupersededBy Token `json:"superseded_by,omitempty"`
 	// URL is the permanent address of the primary file, set by the server.
@@ -84,7 +88,7 @@ type PublishStore interface {
 	// Publish checks, in one transaction that has locked the key and then the generation: that the grant exists and is the
 	// caller's (not-found, unknown-token, lease-lost); whether the request repeats the generation's latest
 	// publish (then it returns that receipt, Replayed); the fence (stale-token, recorded as a rejection);
-	// generation-collected and generation-sealed; older-source and the preconditions (precondition-failed), that of ReuseFrom
+	// generation-collected and generation-sealed; a pin (pinned) and the policy's size (too-large); older-source and the preconditions (precondition-failed), that of ReuseFrom
 	// among them; that every path is complete and what is expected is there (generation-incomplete, with all of its lists, each sorted) and the manifest is the
 	// promised one (digest-mismatch). Then it flips the pointer with the comparison of tokens in the same statement, and
 	// writes the receipt.
@@ -111,6 +115,7 @@ func (s *Service) Publish(ctx context.Context, req PublishRequest) (Receipt, err
 	if err != nil {
 		return Receipt{}, s.refused(ctx, err)
 	}
+	s.unnumbered.raise()
 	s.observe().Published(receipt)
 	s.mark(ctx, receipt)
 	return receipt, nil

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"time"
 )
 
@@ -23,6 +24,8 @@ type Pointer struct {
 	Publisher      string            `json:"publisher"`
 	SourceRevision *int64            `json:"source_revision,omitempty"`
 	Metadata       map[string]string `json:"metadata,omitempty"`
+	// Pinned is why the pointer is kept where it is, nil while it may move.
+	Pinned *Pin `json:"pinned,omitempty"`
 	// URL is the permanent address of the primary file, set by the server.
 	URL string `json:"url,omitempty"`
 }
@@ -45,10 +48,10 @@ type StoredFile struct {
 
 // ReadStore is the part of PointerStore that readers use. It takes no lock.
 type ReadStore interface {
-	// Pointer returns the key's current pointer, or not-found when the key has none.
+	// Pointer returns the key's current pointer, or not-found when the key never had one, retired when it was taken away.
 	Pointer(ctx context.Context, key Key) (Pointer, error)
 	// CurrentFile finds a file of the current version: the primary one when path is empty. A set without a primary file is
-	// not-found with its Paths (at most 1,000 of them).
+	// not-found with its Paths (at most 1,000 of them). A key without a pointer is not-found or retired.
 	CurrentFile(ctx context.Context, key Key, path Path) (StoredFile, error)
 	// File finds a file of a generation as its last published revision names it. With the grant's own LeaseID it
 	// finds the complete upload that would be published next. generation-collected when it was given up.
@@ -71,15 +74,19 @@ func (s *Service) Pointer(ctx context.Context, key Key) (Pointer, error) {
 }
 
 // WaitPointer returns the current pointer as soon as its version is another one than seen, or when wait is over. seen
-// nil waits for the first publish of a key without a pointer.
+// nil waits for the next publish of a key without a pointer, whether it never had one or was retired. A retirement that the caller can't have seen yet ends the
+// wait as well, with retired: of a version that was seen, or after the first look.
 func (s *Service) WaitPointer(ctx context.Context, key Key, seen *Version, wait time.Duration) (Pointer, error) {
 	if wait < 0 || wait > MaxPointerWait {
 		return Pointer{}, invalid("wait", "must be from 0s to %s", MaxPointerWait)
 	}
 	deadline := time.Now().Add(wait)
+	knowsRetired := seen == nil // and it was so at the first look
 	for {
 		pointer, err := s.Pointers.Pointer(ctx, key)
-		waiting := errors.Is(err, ErrNotFound) || err == nil && seen != nil && pointer.Version() == *seen
+		retired := errors.Is(err, ErrRetired)
+		waiting := errors.Is(err, ErrNotFound) || retired && knowsRetired || err == nil && seen != nil && pointer.Version() == *seen
+		knowsRetired = knowsRetired && retired
 		left := time.Until(deadline)
 		if !waiting || left <= 0 {
 			return pointer, s.refused(ctx, err)
@@ -110,12 +117,19 @@ func (s *Service) FileAt(ctx context.Context, key Key, version Version, path Pat
 	return file, s.refused(ctx, err)
 }
 
-// OpenFile opens the bytes of a file from offset on; length -1 means to the end. A missing object is an internal
-// error: a manifest names it, so it should be there.
+// OpenFile opens the bytes of a file from offset on; length -1 means to the end. A missing object is generation-collected when the
+// generation was given up since the file was looked up, else an internal error: a manifest names it, so it should be there.
 func (s *Service) OpenFile(ctx context.Context, file StoredFile, offset, length int64) (io.ReadCloser, error) {
 	body, err := s.Blobs.Open(ctx, file.Object, offset, length)
 	if errors.Is(err, ErrObjectNotFound) {
-		return nil, &Error{Code: ErrInternal, Detail: "the file's bytes are missing in the blob store", Cause: fmt.Errorf("opening %s: %w", file.Object, err)}
+		key, _, _ := strings.Cut(string(file.Object), "/-/")
+		g, look := s.Pointers.Generation(ctx, Key(key), file.Token)
+		if look == nil && (g.State == StateCondemned || g.State == StateCollected) {
+			return nil, s.refused(ctx, &Error{Code: ErrGenerationCollected, Key: g.Key, Token: g.Token})
+		}
+		return nil, &Error{Code: ErrInternal, Cause: fmt.Errorf("opening %s: %w", file.Object, err), Detail: fmt.Sprintf(
+			"the object of file %q of generation %d of %s is missing in the blob store; see what else is by pawl verify, and put it back from the store's backup or publish the key again",
+			file.Path, file.Token, key)}
 	}
 	if err != nil {
 		return nil, fmt.Errorf("opening %s: %w", file.Object, err)

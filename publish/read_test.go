@@ -3,6 +3,7 @@ package publish_test
 import (
 	"context"
 	"errors"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -60,6 +61,54 @@ func TestWaitPointer(t *testing.T) {
 	}
 }
 
+// A retirement ends the wait of whoever has seen the version that it takes away, and of whoever waits for a first one. Who begins to wait for the next version of a
+// retired key gets that.
+func TestWaitPointerOfARetiredKey(t *testing.T) {
+	t.Parallel()
+	const wait, after = 50 * time.Second, 3 * time.Second
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		waiting := func(what string, seen *publish.Version, want publish.Code, soon time.Duration, do func() error) {
+			t.Helper()
+			go func() {
+				time.Sleep(after)
+				if err := do(); err != nil {
+					t.Errorf("%s: %v", what, err)
+				}
+			}()
+			start := time.Now()
+			_, err := r.WaitPointer(t.Context(), "k", seen, wait)
+			is(t, what, err, want)
+			if waited := time.Since(start); waited > soon+time.Second {
+				t.Errorf("%s: an answer after %s, not about %s", what, waited, soon)
+			}
+			time.Sleep(after + time.Second) // until it is done
+		}
+		retire := func() error {
+			_, err := r.Retire(t.Context(), publish.RetireRequest{Key: "k", By: "ops", BreakLease: true})
+			return err
+		}
+		release := func() error { return nil }
+		revive := func() error {
+			grant, err := r.Acquire(t.Context(), publish.AcquireRequest{Key: "k", Holder: "b", TTL: time.Minute})
+			if err != nil {
+				return err
+			}
+			r.grant = publish.Grant{Key: "k", Token: grant.Token, LeaseID: grant.LeaseID}
+			_, err = r.UploadAndPublish(t.Context(), r.upload("b"), r.final())
+			return err
+		}
+		waiting("a key that never had a version", nil, publish.ErrRetired, after, retire)
+		waiting("a retired key, for the next one", nil, "", after, revive)
+		second, err := r.Pointer(t.Context(), "k")
+		is(t, "revived", err, "")
+		seen := second.Version()
+		waiting("a version that was seen", &seen, publish.ErrRetired, after, retire)
+		waiting("a version that is gone", &seen, publish.ErrRetired, 0, release)
+		waiting("a retired key until the end", nil, publish.ErrRetired, wait, release)
+	})
+}
+
 // TestOpenFile: bytes that a manifest names and the store lacks are our fault, not the reader's.
 func TestOpenFile(t *testing.T) {
 	t.Parallel()
@@ -77,6 +126,11 @@ func TestOpenFile(t *testing.T) {
 	is(t, "lost bytes", err, publish.ErrInternal)
 	if errors.Is(err, publish.ErrNotFound) || !errors.Is(err, publish.ErrObjectNotFound) {
 		t.Errorf("lost bytes: %v", err)
+	}
+	for _, want := range []string{strconv.Quote(string(file.Path)), string(file.Object), "generation 1 of k", "pawl verify"} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("lost bytes: %v doesn't say %s", err, want)
+		}
 	}
 }
 

@@ -11,8 +11,10 @@ const MaxResolveKeys = 1000
 // Resolved is what one key resolved to. Found is false when the key has no current version or never was; then all but Key is
 // empty.
 type Resolved struct {
-	Key            Key    `json:"key"`
-	Found          bool   `json:"found"`
+	Key   Key  `json:"key"`
+	Found bool `json:"found"`
+	// Retired reports that the key has had a current version, which was taken away.
+	Retired        bool   `json:"retired,omitempty"`
 	Token          Token  `json:"token,omitempty"`
 	Revision       int64  `json:"revision,omitempty"`
 	ManifestDigest Digest `json:"manifest_digest,omitzero"`

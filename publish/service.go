@@ -1,6 +1,7 @@
 package publish
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -18,10 +19,16 @@ type PointerStore interface {
 	UploadStore
 	DirectUploadStore
 	PublishStore
+	OperatorStore
+	PolicyStore
 	ReadStore
 	ResolveStore
 	BrowseStore
+	OverviewStore
 	SweepStore
+	EffectStore
+	CollectStore
+	EventStore
 
 	// Check tells whether the store can serve requests now; it is called by the readiness probe.
 	Check(ctx context.Context) error
@@ -38,11 +45,16 @@ const (
 	FenceGranted FenceMode = "granted"
 )
 
-// The operations that a fence can refuse, as they stand in errors, rejections, logs and metrics.
+// The operations that can be refused, as they stand in errors, rejections, logs and metrics.
 const (
+	OperationAcquire = "acquire"
+	OperationRenew   = "renew"
 	OperationUpload  = "upload"
 	OperationDelete  = "delete"
 	OperationPublish = "publish"
+	OperationEffect  = "effect"
+	OperationPin     = "pin"
+	OperationBreak   = "break-lease"
 )
 
 // Observer is told of what happened, for metrics. Its methods are called after the fact, must not block, and
@@ -85,6 +97,11 @@ type Service struct {
 	// NewUploadID draws the id of an upload; nil means 128 bits of crypto/rand. Tests set it.
 	NewUploadID func() UploadID
 
+	unnumbered  signal // raised when this process has made events
+	hub         eventHub
+	catchUp     chan struct{}
+	catchUpOnce sync.Once
+
 	arrivals    arrivals
 	completions completions
 	inFlight    inFlight
@@ -108,6 +125,7 @@ func (s *Service) refused(ctx context.Context, err error) error {
 	}
 	s.observe().Refused(refusal)
 	if refusal.Code == ErrStaleToken {
+		s.unnumbered.raise()
 		s.log().WarnContext(ctx, "fence_rejected",
 			"key", refusal.Key, "operation", refusal.Operation, "token", refusal.Token,
 			"accepted_token", refusal.AcceptedToken, "granted_token", refusal.GrantedToken,
@@ -140,11 +158,13 @@ func (s *Service) observe() Observer {
 	return s.Observer
 }
 
-func (s *Service) maxFileBytes() int64 {
-	if s.MaxFileBytes == 0 {
-		return DefaultMaxFileBytes
+// maxFileBytes is the lower of the server's limit and a policy's, 0 being none.
+func (s *Service) maxFileBytes(policy int64) int64 {
+	most := cmp.Or(s.MaxFileBytes, DefaultMaxFileBytes)
+	if policy > 0 {
+		return min(most, policy)
 	}
-	return s.MaxFileBytes
+	return most
 }
 
 func (s *Service) newUploadID() UploadID {

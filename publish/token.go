@@ -124,3 +124,11 @@ const timeLayout = "2006-01-02T15:04:05.000Z07:00"
 func (t Time) MarshalJSON() ([]byte, error) {
 	return []byte(`"` + t.UTC().Format(timeLayout) + `"`), nil
 }
+
+// Text writes t as its JSON form has it, without quotes; "" for the zero Time.
+func (t Time) Text() string {
+	if t.IsZero() {
+		return ""
+	}
+	return t.UTC().Format(timeLayout)
+}

@@ -176,3 +176,22 @@ func FuzzParseVersion(f *testing.F) {
 		}
 	})
 }
+
+// FuzzParseLeaseID: an accepted lease id is 32 hex digits, not all of them zero; a refusal and a print never show what was sent.
+func FuzzParseLeaseID(f *testing.F) {
+	for _, text := range []string{"000102030405060708090a0b0c0d0e0f", "000102030405060708090A0B0C0D0E0F", strings.Repeat("0", 32), strings.Repeat("g", 32), "0001", ""} {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		id, err := publish.ParseLeaseID(text)
+		if err != nil {
+			if len(text) >= 12 && strings.Contains(err.Error(), text) {
+				t.Fatalf("%q shows in %v", text, err)
+			}
+			return
+		}
+		if id.IsZero() || id.Hex() != strings.ToLower(text) || strings.Contains(fmt.Sprintf("%v %+v %#v %s", id, id, id, err), text) {
+			t.Fatalf("%q became %s", text, id.Hex())
+		}
+	})
+}

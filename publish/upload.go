@@ -75,7 +75,9 @@ type UploadStart struct {
 	// Existing is the file that counts at this path, when no upload is needed to have it (see BeginUpload).
 	Existing *File
 	// Sealed reports that Existing belongs to a generation that had its final publish.
-	Sealed       bool
+	Sealed bool
+	// MaxFileBytes is what the key's policy allows, 0 for no limit.
+	MaxFileBytes int64
 	SupersededBy Token
 }
 
@@ -172,7 +174,7 @@ func (s *Service) upload(ctx context.Context, req UploadRequest, replay bool) (r
 	if err != nil {
 		return UploadResult{}, false, s.refused(ctx, err)
 	}
-	body := measure(req, s.maxFileBytes())
+	body := measure(req, s.maxFileBytes(start.MaxFileBytes))
 	if start.Existing != nil {
 		same, err := sameFile(*start.Existing, req, contentType, body)
 		if err != nil {

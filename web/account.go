@@ -40,6 +40,10 @@ func (h *Handler) accountFor(next echo.HandlerFunc) echo.HandlerFunc {
 		header.Set(echo.HeaderXRequestID, id)
 		header.Set(echo.HeaderXContentTypeOptions, "nosniff")
 		header.Set("Referrer-Policy", "no-referrer")
+		header.Set(headerResourcePolicy, string(EmbedSameOrigin))
+		if h.overTLS(r) {
+			header.Set("Strict-Transport-Security", "max-age=31536000")
+		}
 		header.Set(echo.HeaderContentSecurityPolicy, apiPolicy)
 		header.Set(echo.HeaderCacheControl, "no-store")
 		h.metrics.inFlight.Inc()
@@ -69,7 +73,7 @@ func (h *Handler) conclude(c echo.Context, id string, start time.Time) {
 	}
 	key, _ := c.Get(loggedKey).(string) //nolint:errcheck // Routes without a key leave none.
 	h.log.Log(r.Context(), level, "request", "method", r.Method, "route", route, "key", key, "status", status,
-		"ms", took.Milliseconds(), "bytes", c.Response().Size, "request_id", id)
+		"ms", took.Milliseconds(), "bytes", c.Response().Size, "client", h.clientAddress(r).String(), "request_id", id)
 }
 
 // recoverPanics turns a panic into an error with its stack as cause. Breaking a connection off is not a handler's business but

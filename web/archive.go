@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"iter"
-	"mime"
 	"net/http"
 	"path"
 	"strconv"
@@ -75,7 +74,8 @@ func (h *Handler) archive(c *call, format archiveFormat) error {
 		header := c.Response().Header()
 		set.head(header, tag)
 		name := fmt.Sprintf("%s-%d%s", path.Base(string(set.key)), set.version.Token, format.suffix)
-		header.Set(echo.HeaderContentDisposition, mime.FormatMediaType("attachment", map[string]string{"filename": name}))
+		header.Set(echo.HeaderContentDisposition, attachment(name))
+		header.Set(echo.HeaderContentSecurityPolicy, hiddenPolicy)
 		header.Set(echo.HeaderContentType, format.contentType)
 		header.Set(echo.HeaderContentLength, strconv.FormatInt(length, 10))
 		header.Set("Accept-Ranges", "none")

@@ -99,7 +99,7 @@ func TestArchive(t *testing.T) {
 		for name, want := range map[string]string{
 			"ETag": tag, "Content-Type": kind, "Accept-Ranges": "none", "Content-Length": strconv.Itoa(len(got.body)), "Pawl-Token": "1",
 			"Cache-Control": "public, max-age=31536000, immutable", "X-Content-Type-Options": "nosniff",
-			"Content-Disposition": `attachment; filename*=utf-8''caf%C3%A9-1` + suffix,
+			"Content-Disposition": `attachment; filename="caf_-1` + suffix + `"; filename*=UTF-8''caf%C3%A9-1` + suffix,
 		} {
 			if got.header.Get(name) != want {
 				t.Errorf("%s: %s is %q, want %q", suffix, name, got.header.Get(name), want)

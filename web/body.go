@@ -24,6 +24,8 @@ type body struct {
 	connection *http.ResponseController
 	idle       time.Duration
 	expecting  bool // the client waits for "100 Continue" before it sends
+	// multiplexed is set where the connection has other requests too, by HTTP/2: there a body is ended by its own stream.
+	multiplexed bool
 
 	mu     sync.Mutex
 	begun  bool
@@ -41,7 +43,7 @@ func (h *Handler) limitBody(next echo.HandlerFunc) echo.HandlerFunc {
 		}
 		b := &body{
 			ReadCloser: r.Body, connection: http.NewResponseController(c.Response().Writer), idle: h.idle,
-			expecting: r.Header.Get("Expect") != "",
+			expecting: r.Header.Get("Expect") != "", multiplexed: r.ProtoMajor > 1,
 		}
 		r.Body = b
 		c.Response().Before(func() { b.beforeAnswer(c.Response().Header()) })
@@ -93,9 +95,9 @@ func (b *body) arm() error {
 func (b *body) beforeAnswer(header http.Header) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if !b.ended {
+	if !b.ended && !b.multiplexed {
 		header.Set("Connection", "close")
-		_ = b.connection.EnableFullDuplex() //nolint:errcheck // HTTP/2 has it by nature.
+		_ = b.connection.EnableFullDuplex() //nolint:errcheck // Only a recorder in tests can't.
 	}
 }
 

@@ -20,6 +20,7 @@ type storedContent struct {
 	offset int64
 	length int64 // of the answer, known from its head
 	body   io.ReadCloser
+	begun  bool
 	err    error // the first fault
 }
 
@@ -47,7 +48,7 @@ func (s *storedContent) Read(p []byte) (int, error) {
 			return 0, s.err
 		}
 	}
-	n, err := s.body.Read(p)
+	n, err := s.readSome(p)
 	s.length -= int64(n)
 	switch {
 	case errors.Is(err, io.EOF) && s.length > 0:
@@ -57,6 +58,19 @@ func (s *storedContent) Read(p []byte) (int, error) {
 	}
 	if s.err != nil {
 		return n, s.err
+	}
+	return n, err
+}
+
+// readSome reads, the first time as many bytes as tell what the file is, if the answer has them.
+func (s *storedContent) readSome(p []byte) (int, error) {
+	if s.begun {
+		return s.body.Read(p)
+	}
+	s.begun = true
+	n, err := io.ReadAtLeast(s.body, p, int(min(sniffedBytes, s.length, int64(len(p)))))
+	if errors.Is(err, io.ErrUnexpectedEOF) {
+		err = io.EOF
 	}
 	return n, err
 }
@@ -75,6 +89,8 @@ type heldAnswer struct {
 	status  int
 	content *storedContent
 	begun   bool
+	// look is shown the first bytes of an answer that begins where its file does, before the head is sent.
+	look func(header http.Header, prefix []byte)
 }
 
 // Header gives the headers that are held back.
@@ -92,6 +108,9 @@ func (a *heldAnswer) WriteHeader(status int) {
 func (a *heldAnswer) Write(p []byte) (int, error) {
 	if a.status >= http.StatusBadRequest {
 		return len(p), nil
+	}
+	if !a.begun && a.look != nil && a.content.offset == 0 {
+		a.look(a.header, p)
 	}
 	a.release()
 	return a.to.Write(p)

@@ -15,6 +15,7 @@ func (h *Handler) current(c *call) error {
 		return err
 	}
 	header := c.Response().Header()
+	header.Set(headerResourcePolicy, string(h.embed))
 	header.Set(echo.HeaderCacheControl, cacheRevalidate)
 	header.Set(headerToken, strconv.FormatInt(int64(file.Token), 10))
 	header.Set(echo.HeaderLocation, h.links.file(c.key, file.Token, file.Path))

@@ -69,6 +69,6 @@ func sha256Of(list string) (digest publish.Digest, why string) {
 func brokenPromise(digest publish.Digest) error {
 	return &publish.Error{
 		Code: publish.ErrDigestMismatch, Promised: digest.String(),
-		Detail: "the promised SHA-256 is all zeros, which no bytes have; nothing was stored or published. Send the real one",
+		Detail: "the promised SHA-256 is all zeros, which no bytes have; nothing was stored. Send the real one",
 	}
 }

@@ -1,10 +1,24 @@
 package web
 
-// RouteNames lists all routes as "METHOD pattern".
-func RouteNames() []string {
-	var names []string
-	for _, r := range routes() {
-		names = append(names, r.method+" "+r.pattern)
-	}
-	return names
+import (
+	"net/http"
+	"net/netip"
+	"time"
+)
+
+// SetStreamWriteTimeout sets how long a client of an event stream may take nothing. It is for a handler that serves nobody yet.
+func (h *Handler) SetStreamWriteTimeout(d time.Duration) { h.streamWrite = d }
+
+// HoldComparisons takes the place of a line diff that is being made, until release.
+func (h *Handler) HoldComparisons() (release func()) {
+	h.comparing <- struct{}{}
+	return func() { <-h.comparing }
 }
+
+// ClientAddress is clientAddress of a handler with these trusted proxies.
+func ClientAddress(proxies []netip.Prefix, r *http.Request) netip.Addr {
+	return (&Handler{proxies: proxies}).clientAddress(r)
+}
+
+// Attachment is attachment.
+func Attachment(name string) string { return attachment(name) }

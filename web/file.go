@@ -3,11 +3,9 @@ package web
 import (
 	"fmt"
 	"io"
-	"mime"
 	"net/http"
 	"path"
 	"strconv"
-	"strings"
 
 	"github.com/labstack/echo/v4"
 
@@ -28,6 +26,7 @@ func (h *Handler) file(c *call) error {
 	if err != nil {
 		return err
 	}
+	c.Response().Header().Set(headerResourcePolicy, string(h.embed))
 	ctx := c.Request().Context()
 	file, err := h.fileOf(c, id)
 	if err != nil {
@@ -40,7 +39,9 @@ func (h *Handler) file(c *call) error {
 		return h.service.OpenFile(ctx, file, offset, length)
 	}}
 	defer content.close()
-	answer := &heldAnswer{to: c.Response(), header: http.Header{}, content: content}
+	answer := &heldAnswer{to: c.Response(), header: http.Header{}, content: content, look: func(header http.Header, prefix []byte) {
+		judge(header, file, prefix)
+	}}
 	describe(answer.header, file)
 	http.ServeContent(answer, oneRange(c.Request(), file.Size), "", noTime, content)
 	return answer.conclude()
@@ -64,31 +65,40 @@ func describe(header http.Header, file publish.StoredFile) {
 	if !file.Published || !file.Sealed {
 		header.Set(echo.HeaderVary, headerLease+", "+echo.HeaderAuthorization) // the publisher sees its own uploads
 	}
-	switch kind := inertKind(file.ContentType); kind {
+	header.Set(echo.HeaderContentSecurityPolicy, shownPolicy)
+	switch inertKind(file.ContentType) {
 	case "":
-		// The type may hold script: it is for saving, and if a browser opens it nevertheless, it has no origin.
-		name := map[string]string{"filename": path.Base(string(file.Path))}
-		header.Set(echo.HeaderContentDisposition, mime.FormatMediaType("attachment", name))
+		keepFromShowing(header, file)
 	case "application/pdf":
 		// Browsers refuse to show a PDF in a sandbox; their viewer is one itself.
 		header.Set(echo.HeaderContentSecurityPolicy, "frame-ancestors 'self'")
 	}
 }
 
-// inertKind gives the media type of a file that a browser may show, since it can't run script in the page's origin, or "".
-func inertKind(contentType string) string {
-	kind, _, err := mime.ParseMediaType(contentType)
-	if err != nil {
-		return ""
+// The Content-Security-Policy of files. A file that is opened is in a sandbox, so it has no origin: neither cookies nor anything of the pages can be
+// reached from it. One that is shown may have what browsers make of pictures, media and text: the file itself and their own styles.
+const (
+	hiddenPolicy = "sandbox; default-src 'none'; frame-ancestors 'self'"
+	shownPolicy  = "sandbox; default-src 'none'; img-src 'self'; media-src 'self'; style-src 'unsafe-inline'; frame-ancestors 'self'"
+)
+
+// keepFromShowing makes a file one for saving, under its own name and type. If a browser opens it nevertheless, it has no origin and loads nothing.
+// Pictures and media that a page embeds are taken as attachments too.
+func keepFromShowing(header http.Header, file publish.StoredFile) {
+	header.Set(echo.HeaderContentSecurityPolicy, hiddenPolicy)
+	header.Set(echo.HeaderContentDisposition, attachment(path.Base(string(file.Path))))
+}
+
+// judge keeps a file from showing when its first bytes aren't what its type says. Too few of them tell nothing, and neither do those of a later
+// part: such an answer is a piece of what somebody has got already. The type stays: browsers go by it alone, by nosniff, and programs
+// get what was published.
+func judge(header http.Header, file publish.StoredFile, prefix []byte) {
+	kind := inertKind(file.ContentType)
+	if kind == "" || int64(len(prefix)) < min(sniffedBytes, file.Size) {
+		return
 	}
-	family, _, _ := strings.Cut(kind, "/")
-	switch {
-	case kind == "image/svg+xml":
-		return ""
-	case family == "image", family == "video", family == "audio", kind == "text/plain", kind == "application/pdf", kind == "application/json":
-		return kind
-	default:
-		return ""
+	if !agrees(kind, prefix[:min(sniffedBytes, len(prefix))]) {
+		keepFromShowing(header, file)
 	}
 }
 

@@ -41,5 +41,11 @@ func (h *Handler) readyz(c *call) error {
 	if down != nil {
 		return publish.Unavailable(strings.Join(down, " and "), errors.Join(causes...))
 	}
-	return respond(c, http.StatusOK, map[string]string{"status": "ready"})
+	return respond(c, http.StatusOK, readiness{Status: "ready", Epoch: h.epoch.Load()})
+}
+
+// readiness is the answer of a replica that can serve. Epoch is the history of the database that it knows of.
+type readiness struct {
+	Status string         `json:"status"`
+	Epoch  *publish.Epoch `json:"epoch,omitempty"`
 }

@@ -69,7 +69,7 @@ func TestForeignHostsAreRefused(t *testing.T) {
 		host("."), host(":8484"), host(""), host("2130706433"), host("0x7f.1"), host("127.1"),
 		line("http://evil.example/v1/keys", "HTTP/1.1", "Host: localhost\r\n"),
 		line("/v1/keys", "HTTP/1.0"), // no Host at all
-		line("/", "HTTP/1.1", "Host: evil.example\r\n"), line("/style.css", "HTTP/1.1", "Host: evil.example\r\n"),
+		line("/", "HTTP/1.1", "Host: evil.example\r\n"), line("/static/style.css", "HTTP/1.1", "Host: evil.example\r\n"),
 		line("/livez", "HTTP/1.1", "Host: evil.example\r\n"), line("/metrics", "HTTP/1.1", "Host: evil.example\r\n"),
 		line("/problems/forbidden", "HTTP/1.1", "Host: evil.example\r\n"), line("/nothing", "HTTP/1.1", "Host: evil.example\r\n"),
 		line("/v1/keys/k/-/lease", "HTTP/1.1", "Host: evil.example\r\n"),

@@ -78,7 +78,7 @@ func readJSONWithin(c echo.Context, limit int64, into members) error {
 
 // readWhole reads a body of at most limit bytes.
 func readWhole(r *http.Request, limit int64) ([]byte, error) {
-	tooLarge := &publish.Error{Code: publish.ErrTooLarge, Detail: fmt.Sprintf("a JSON body may have at most %d bytes", limit), Limit: limit}
+	tooLarge := &publish.Error{Code: publish.ErrTooLarge, Detail: fmt.Sprintf("the body may have at most %d bytes", limit), Limit: limit}
 	if r.ContentLength > limit {
 		return nil, tooLarge
 	}

@@ -3,6 +3,7 @@ package web
 import (
 	"math"
 	"net/http"
+	"net/url"
 	"time"
 
 	"github.com/pawlhq/pawl/publish"
@@ -68,13 +69,45 @@ func (h *Handler) renew(c *call) error {
 	return respond(c, http.StatusOK, lease)
 }
 
+// endLease gives the lease back, or breaks it where an operator asks for that.
+func (h *Handler) endLease(c *call) error {
+	query, err := c.query("break", "token", "reason")
+	if err != nil {
+		return err
+	}
+	breaking, err := flagOf(query, "break")
+	switch {
+	case err != nil:
+		return err
+	case breaking:
+		return h.breakLease(c, query)
+	case query.Has("token") || query.Has("reason"):
+		return publish.InvalidField(publish.ErrInvalidRequest, "break", "must be true where token and reason are given: they break the lease of somebody else; to give your own back leave them out")
+	}
+	return h.release(c)
+}
+
+// breakLease ends the lease of the grant that the query names, without its holder. Repeating it is no error.
+func (h *Handler) breakLease(c *call, query url.Values) error {
+	req := publish.BreakLeaseRequest{Key: c.key, Reason: query.Get("reason")}
+	var err error
+	if req.By, _, err = c.operator(); err != nil {
+		return err
+	}
+	if req.Token, err = publish.ParseToken(query.Get("token")); err != nil {
+		return publish.InvalidField(publish.ErrInvalidToken, "token", "must be the token of the grant whose lease is to end, such as 41")
+	}
+	broken, err := h.service.BreakLease(c.Request().Context(), req)
+	if err != nil {
+		return err
+	}
+	return respond(c, http.StatusOK, broken)
+}
+
 // release gives the lease back. Repeating it is no error.
 func (h *Handler) release(c *call) error {
 	grant, err := c.grant()
 	if err != nil {
-		return err
-	}
-	if _, err := c.query(); err != nil {
 		return err
 	}
 	if err := h.service.Release(c.Request().Context(), grant.Key, grant.LeaseID); err != nil {

@@ -17,9 +17,30 @@ func (l links) key(key publish.Key) string { return l.base + keysRoot + "/" + es
 // current is the address that redirects to the current primary file.
 func (l links) current(key publish.Key) string { return l.key(key) + "/-/current" }
 
+// policies is the address of the page of policies behind a prefix; "" is the first.
+func (l links) policies(after string) string {
+	if after == "" {
+		return l.base + "/policies"
+	}
+	return l.base + "/policies?after=" + url.QueryEscape(after)
+}
+
+// shown is where a pointer leads people: to its current primary file, or to the list of its files.
+func (l links) shown(pointer publish.Pointer) string {
+	if pointer.Primary == "" {
+		return l.files(pointer.Key, pointer.Token)
+	}
+	return l.current(pointer.Key)
+}
+
+// generation is the address of what was written under one token of a key.
+func (l links) generation(key publish.Key, token publish.Token) string {
+	return fmt.Sprintf("%s/-/generations/%d", l.key(key), token)
+}
+
 // files is the address of the list of a generation's files.
 func (l links) files(key publish.Key, token publish.Token) string {
-	return fmt.Sprintf("%s/-/generations/%d/files", l.key(key), token)
+	return l.generation(key, token) + "/files"
 }
 
 // file is the permanent address of a file; "" when there is no path.
@@ -32,7 +53,7 @@ func (l links) file(key publish.Key, token publish.Token, path publish.Path) str
 
 // upload is the address of a direct upload.
 func (l links) upload(key publish.Key, token publish.Token, id publish.DirectID) string {
-	return fmt.Sprintf("%s/-/generations/%d/uploads/%s", l.key(key), token, url.PathEscape(id.String()))
+	return l.generation(key, token) + "/uploads/" + url.PathEscape(id.String())
 }
 
 // fileAt is the permanent address of a file in one revision of its generation, or in the latest one when the revision is 0.
@@ -42,6 +63,19 @@ func (l links) fileAt(key publish.Key, version publish.Version, path publish.Pat
 		return address
 	}
 	return fmt.Sprintf("%s?revision=%d", address, version.Revision)
+}
+
+// filesAt is the list of the files of one revision of a generation, or of the latest one when the revision is 0.
+func (l links) filesAt(key publish.Key, version publish.Version) string {
+	if version.Revision == 0 {
+		return l.files(key, version.Token)
+	}
+	return fmt.Sprintf("%s?revision=%d", l.files(key, version.Token), version.Revision)
+}
+
+// archive is the address of all files of a generation as one.
+func (l links) archive(key publish.Key, token publish.Token, format archiveFormat) string {
+	return l.generation(key, token) + format.suffix
 }
 
 // resolved is the address of the primary file in the version that a key resolved to, nil without one. In an open
@@ -60,19 +94,14 @@ func (l links) resolved(r publish.Resolved) *string {
 // problem is the address of the page about a kind of error.
 func (l links) problem(code publish.Code) string { return l.base + "/problems/" + string(code) }
 
-// page is the address of a page of pointers.
-func (l links) page(prefix, after string) string {
-	query := url.Values{}
-	if prefix != "" {
-		query.Set("prefix", prefix)
-	}
-	if after != "" {
-		query.Set("after", after)
-	}
-	if len(query) == 0 {
-		return l.base + "/"
-	}
-	return l.base + "/?" + query.Encode()
+// browse is the address of the page of pointers below a prefix, behind a place in its list; "" is the first page.
+func (l links) browse(prefix, after string) string {
+	return l.browseAt(browseQuery{Prefix: prefix, After: after})
+}
+
+// keyPage is the address of the page about a key.
+func (l links) keyPage(key publish.Key) string {
+	return l.base + keyPages + "/" + escapeName(string(key))
 }
 
 // escapeName percent-encodes a key or a path for a URL: all but "/" and RFC 3986's unreserved characters. That is more

@@ -22,11 +22,15 @@ type Metrics struct {
 	uploadsInFlight prometheus.Gauge
 	publishes       *prometheus.CounterVec
 	fenceRejections *prometheus.CounterVec
+	tokensLow       prometheus.Counter
 	retryLoops      prometheus.Counter
 	refusals        *prometheus.CounterVec
 	requests        *prometheus.HistogramVec
 	inFlight        prometheus.Gauge
 	sweep           sweepMetrics
+	collect         collectMetrics
+	epoch           prometheus.Gauge
+	events          eventMetrics
 }
 
 var _ publish.Observer = (*Metrics)(nil)
@@ -46,6 +50,8 @@ func NewMetrics() *Metrics {
 		publishes: prometheus.NewCounterVec(counter("pawl_publishes_total", "Publishes accepted, and repeats answered with their receipt."), []string{"outcome"}),
 		fenceRejections: prometheus.NewCounterVec(counter("pawl_fence_rejections_total",
 			"Requests under a stale token, refused. Expected: it is what the fence is for."), []string{"operation"}),
+		tokensLow: prometheus.NewCounter(counter("pawl_tokens_running_out_total",
+			"Grants of keys that have used up nine tenths of their tokens. The log names the keys: move to others.")),
 		retryLoops: prometheus.NewCounter(counter("pawl_retry_loops_total", "Stale requests that were repeated until they counted as a retry loop.")),
 		refusals:   prometheus.NewCounterVec(counter("pawl_refusals_total", "Refusals and failures of the pointer store, by code."), []string{"code"}),
 		requests: prometheus.NewHistogramVec(prometheus.HistogramOpts{
@@ -62,12 +68,15 @@ func NewMetrics() *Metrics {
 	for _, outcome := range []string{"published", "replayed"} {
 		m.publishes.WithLabelValues(outcome)
 	}
-	for _, operation := range []string{publish.OperationUpload, publish.OperationDelete, publish.OperationPublish} {
+	for _, operation := range []string{publish.OperationUpload, publish.OperationDelete, publish.OperationPublish, publish.OperationEffect} {
 		m.fenceRejections.WithLabelValues(operation)
 	}
-	m.registry.MustRegister(m.grants, m.uploads, m.uploadBytes, m.uploadsInFlight, m.publishes, m.fenceRejections, m.retryLoops,
+	m.registry.MustRegister(m.grants, m.uploads, m.uploadBytes, m.uploadsInFlight, m.publishes, m.fenceRejections, m.tokensLow, m.retryLoops,
 		m.refusals, m.requests, m.inFlight, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	m.sweep = newSweepMetrics(m.registry)
+	m.collect = newCollectMetrics(m.registry)
+	m.epoch = newEpochMetric(m.registry)
+	m.events = newEventMetrics(m.registry)
 	return m
 }
 
@@ -75,6 +84,9 @@ func NewMetrics() *Metrics {
 func (m *Metrics) Granted(lease publish.Lease) {
 	if !lease.Replayed {
 		m.grants.Inc()
+	}
+	if lease.TokensLeft > 0 {
+		m.tokensLow.Inc()
 	}
 }
 

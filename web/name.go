@@ -26,10 +26,10 @@ func wirePath(u *url.URL) string {
 	return u.EscapedPath()
 }
 
-// splitKeyURL takes the path of a URL of a key apart: at the first literal "/-/" the key ends, then each side is
+// splitKeyURL takes the path of a URL of a key, behind its root, apart: at the first literal "/-/" the key ends, then each side is
 // decoded exactly once. So "%2F" in a key equals "/", and an escaped "-" segment can't end a key.
 func splitKeyURL(escaped string) (keyURL, error) {
-	rawKey, rawTail, hasTail := strings.Cut(strings.TrimPrefix(escaped, keysRoot), "/-/")
+	rawKey, rawTail, hasTail := strings.Cut(escaped, "/-/")
 	name, err := url.PathUnescape(strings.TrimPrefix(rawKey, "/"))
 	if err != nil {
 		return keyURL{}, publish.InvalidField(publish.ErrInvalidKey, "key", "has a broken percent-encoding; encode it anew")

@@ -2,104 +2,87 @@ package web
 
 import (
 	"bytes"
+	"crypto/rand"
 	"embed"
 	"fmt"
 	"html/template"
 	"net/http"
-	"net/url"
 	"strings"
-	"time"
 
 	"github.com/labstack/echo/v4"
 
 	"github.com/pawlhq/pawl/publish"
 )
 
-//go:embed templates static
+//go:embed templates
 var embedded embed.FS
 
-// pages holds the templates, each with the frame that all share.
-var pages = map[string]*template.Template{
-	"keys":    template.Must(template.ParseFS(embedded, "templates/frame.html", "templates/keys.html")),
-	"problem": template.Must(template.ParseFS(embedded, "templates/frame.html", "templates/problem.html")),
+// pages holds the templates. Each page has the frame that all share, the parts (part_*.html) that any may use, and its own file, which defines "main".
+var pages = parsePages("action", "activity", "compare", "error", "generation", "history", "key", "keys", "leases", "policies", "problem", "rejections", "upload")
+
+func parsePages(names ...string) map[string]*template.Template {
+	all := map[string]*template.Template{}
+	for _, name := range names {
+		all[name] = template.Must(template.New(name).Funcs(pageFuncs).
+			ParseFS(embedded, "templates/frame.html", "templates/part_*.html", "templates/"+name+".html"))
+	}
+	return all
 }
 
-// pagePolicy is the Content-Security-Policy of pages: own style, and requests to this server alone. No script runs in them.
-const pagePolicy = "default-src 'none'; style-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
+// fileSources are where pages may show files from, as sources of a Content-Security-Policy: this server, and the origin of the store that
+// readers are sent to, "" for none.
+func fileSources(store string) string { return strings.TrimSpace("'self' " + store) }
+
+// pagePolicy is the Content-Security-Policy of a page: its own style and scripts, by the nonce that stands in their elements, and the bytes of files.
+// 'self' would take a published file for a script or a style too, and only an origin can have a path; behind a proxy nobody knows that.
+func pagePolicy(nonce, files string) string {
+	own := "'nonce-" + nonce + "'"
+	return "default-src 'none'; style-src " + own + "; script-src " + own + "; img-src " + files + "; media-src " + files + "; frame-src " + files +
+		"; connect-src " + files + "; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
+}
+
+// pagePermissions is the Permissions-Policy of pages: neither they nor what they embed asks for what they don't need.
+const pagePermissions = "camera=(), display-capture=(), geolocation=(), microphone=(), midi=(), payment=(), publickey-credentials-get=(), usb=()"
 
 // frame is what every page has.
-type frame struct{ Title, Home, Style string }
+type frame struct {
+	Title string
+	Base  string // where Pawl is served, "" at the root of its host
+	Home  string
+	Nav   []navLink
+	Icon  string
+	Style string
+	// Nonce is drawn for each page. Its own style and scripts have it, and nothing else has.
+	Nonce string
+	// Script is the ES module of all pages, Scripts are those of this one; it is whole without them.
+	Script  string
+	Scripts []string
+	// Now is when the page was made, by this server's clock.
+	Now   publish.Time
+	Epoch *publish.Epoch // nil unless it was raised
+	// Live is nil for a page that shows nothing that changes.
+	Live *live
 
-// keysPage is the list of pointers.
-type keysPage struct {
-	frame
-	Prefix   string
-	Crumbs   []link
-	Prefixes []link
-	Rows     []pageRow
-	Next     string
+	policy string
 }
+
+// page is what every page is, by its frame.
+type page interface{ contentPolicy() string }
+
+func (f frame) contentPolicy() string { return f.policy }
 
 type link struct{ Text, URL string }
 
-type pageRow struct {
-	publish.Pointer
-	Current   string // where the key leads: its primary file, or the list of its files
-	History   string
-	Size, Age string
+// navLink is a link of the frame's navigation.
+type navLink struct {
+	link
+	Here bool // whether it leads to the page that has it
 }
 
 // problemPage explains one kind of error.
 type problemPage struct {
 	frame
 	Kind publish.Kind
-}
-
-// page lists the current pointers below a prefix, for people. It needs no script.
-func (h *Handler) page(c *call) error {
-	query, err := url.ParseQuery(c.Request().URL.RawQuery)
-	if err != nil {
-		return publish.InvalidField(publish.ErrInvalidRequest, "query", "is not well-formed")
-	}
-	req, err := listRequest(query)
-	if err != nil {
-		return err
-	}
-	req.Delimiter = "/"
-	list, err := h.service.List(c.Request().Context(), req)
-	if err != nil {
-		return err
-	}
-	page := keysPage{frame: h.frame("Keys"), Prefix: req.Prefix, Crumbs: h.crumbs(req.Prefix)}
-	for _, prefix := range list.Prefixes {
-		page.Prefixes = append(page.Prefixes, link{Text: strings.TrimPrefix(prefix, req.Prefix), URL: h.links.page(prefix, "")})
-	}
-	for _, pointer := range list.Keys {
-		row := pageRow{
-			Pointer: pointer, Current: h.links.current(pointer.Key), History: h.links.key(pointer.Key) + "/-/generations",
-			Size: humanBytes(pointer.Bytes), Age: humanAge(h.now().Sub(pointer.PublishedAt.Time)),
-		}
-		if pointer.Primary == "" {
-			row.Current = h.links.files(pointer.Key, pointer.Token)
-		}
-		page.Rows = append(page.Rows, row)
-	}
-	if list.Next != "" {
-		page.Next = h.links.page(req.Prefix, list.Next)
-	}
-	return render(c, "keys", page)
-}
-
-// crumbs gives a link to each level above a prefix.
-func (h *Handler) crumbs(prefix string) []link {
-	var crumbs []link
-	for i := range len(prefix) {
-		if prefix[i] == '/' {
-			start := strings.LastIndexByte(prefix[:i], '/') + 1
-			crumbs = append(crumbs, link{Text: prefix[start : i+1], URL: h.links.page(prefix[:i+1], "")})
-		}
-	}
-	return crumbs
 }
 
 // problemPage explains one kind of error.
@@ -112,53 +95,53 @@ func (h *Handler) problemPage(c *call) error {
 	return &publish.Error{Code: publish.ErrNotFound, Detail: "there is no such kind of error"}
 }
 
-func (h *Handler) frame(title string) frame {
-	return frame{Title: title, Home: h.links.page("", ""), Style: h.links.base + "/style.css"}
+// errorPage tells people what an address of a page came to.
+type errorPage struct {
+	frame
+	Kind      publish.Kind
+	Problem   string // the address of the page about its kind
+	Detail    string
+	Fields    []publish.Field
+	RequestID string
+}
+
+// wantsPage reports whether people asked for a page: by an address that isn't the API's, with a browser.
+func (h *Handler) wantsPage(r *http.Request) bool {
+	return !strings.HasPrefix(r.URL.Path, "/v1/") && strings.Contains(r.Header.Get(echo.HeaderAccept), echo.MIMETextHTML)
+}
+
+// frame begins a page. Its title is that of the link of the navigation that leads to it, if there is one.
+func (h *Handler) frame(title string, scripts ...string) frame {
+	nonce := rand.Text()
+	f := frame{
+		Title: title, Base: h.links.base, Home: h.links.browse("", ""), Icon: h.links.static("icon.svg"), Style: h.links.static("style.css"),
+		Script: h.links.static(sharedScript), Now: publish.Time{Time: h.now()},
+		Nonce: nonce, policy: pagePolicy(nonce, h.sources),
+	}
+	for _, to := range []link{{"Keys", f.Home}, {"Activity", h.links.feed("/activity", nil)}, {"Rejections", h.links.feed("/rejections", nil)}, {"Leases", h.links.feed("/leases", nil)}, {"Policies", h.links.policies("")}, {"Upload", h.links.uploadPage("")}} {
+		f.Nav = append(f.Nav, navLink{link: to, Here: to.Text == title})
+	}
+	for _, script := range scripts {
+		f.Scripts = append(f.Scripts, h.links.static(script))
+	}
+	if epoch := h.epoch.Load(); epoch != nil && epoch.Epoch > 0 {
+		f.Epoch = epoch
+	}
+	return f
 }
 
 // render executes a template as a whole before its first byte is sent, so that a fault in it is an error and not half a page.
-func render(c *call, name string, data any) error {
+func render(c *call, name string, data page) error { return renderAs(c, http.StatusOK, name, data) }
+
+func renderAs(c echo.Context, status int, name string, data page) error {
 	var b bytes.Buffer
 	if err := pages[name].ExecuteTemplate(&b, "frame.html", data); err != nil {
 		return fmt.Errorf("rendering the page %s: %w", name, err)
 	}
-	c.Response().Header().Set(echo.HeaderContentSecurityPolicy, pagePolicy)
-	c.Response().Header().Set(echo.HeaderCacheControl, cacheRevalidate)
-	return c.HTMLBlob(http.StatusOK, b.Bytes())
-}
-
-// style serves the pages' style sheet.
-func (h *Handler) style(c *call) error {
-	sheet, err := embedded.ReadFile("static/style.css")
-	if err != nil {
-		return fmt.Errorf("reading the style sheet: %w", err)
-	}
-	c.Response().Header().Set(echo.HeaderCacheControl, "public, max-age=300")
-	return c.Blob(http.StatusOK, "text/css; charset=utf-8", sheet)
-}
-
-// humanBytes gives a size for people, in binary units.
-func humanBytes(n int64) string {
-	if n < 1024 {
-		return fmt.Sprintf("%d B", n)
-	}
-	size, unit := float64(n)/1024, 0
-	for size >= 1024 && unit < 4 {
-		size, unit = size/1024, unit+1
-	}
-	return fmt.Sprintf("%.1f %s", size, [...]string{"KiB", "MiB", "GiB", "TiB", "PiB"}[unit])
-}
-
-// humanAge gives the greatest unit of an age.
-func humanAge(age time.Duration) string {
-	switch {
-	case age < time.Minute:
-		return fmt.Sprintf("%d s", max(0, int(age.Seconds())))
-	case age < time.Hour:
-		return fmt.Sprintf("%d min", int(age.Minutes()))
-	case age < 48*time.Hour:
-		return fmt.Sprintf("%d h", int(age.Hours()))
-	default:
-		return fmt.Sprintf("%d days", int(age.Hours())/24)
-	}
+	header := c.Response().Header()
+	header.Set(echo.HeaderContentSecurityPolicy, data.contentPolicy())
+	header.Set(echo.HeaderCacheControl, cacheRevalidate)
+	header.Set("Cross-Origin-Opener-Policy", "same-origin") // for pages alone: a browser refuses it of what is in a sandbox
+	header.Set("Permissions-Policy", pagePermissions)
+	return c.HTMLBlob(status, b.Bytes())
 }

@@ -14,7 +14,7 @@ import (
 
 var (
 	hrefs = regexp.MustCompile(`<a[^>]* href="([^"]*)"`)
-	texts = regexp.MustCompile(`<bdi>([^<]*)</bdi>`)
+	texts = regexp.MustCompile(`<bdi[^>]*>([^<]*)</bdi>`)
 )
 
 // TestPage reads the list of keys as people see it, and follows its links.
@@ -29,17 +29,18 @@ func TestPage(t *testing.T) {
 	page := r.call("GET", "/", "").want(200)
 	for name, want := range map[string]string{
 		"Content-Type": "text/html; charset=UTF-8", "X-Content-Type-Options": "nosniff", "Cache-Control": "no-cache",
-		"Content-Security-Policy": "default-src 'none'; style-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'",
+		"Cross-Origin-Opener-Policy": "same-origin", "Cross-Origin-Resource-Policy": "same-origin", "Referrer-Policy": "no-referrer",
+		"Permissions-Policy": "camera=(), display-capture=(), geolocation=(), microphone=(), midi=(), payment=(), publickey-credentials-get=(), usb=()",
 	} {
 		if page.header.Get(name) != want {
 			t.Errorf("%s is %q", name, page.header.Get(name))
 		}
 	}
-	if strings.Contains(page.body, "<script") || strings.Contains(page.body, `"onload`) || strings.Contains(page.body, "ZgotmplZ") {
+	if strings.Contains(page.body, "<script>") || strings.Contains(page.body, `"onload`) || strings.Contains(page.body, "ZgotmplZ") {
 		t.Errorf("something isn't escaped: %s", page.body)
 	}
 	var shown []string
-	for _, match := range texts.FindAllStringSubmatch(page.body, -1) {
+	for _, match := range texts.FindAllStringSubmatch(strings.ReplaceAll(page.body, "<wbr>", ""), -1) {
 		shown = append(shown, html.UnescapeString(match[1]))
 	}
 	for _, name := range oddNames {
@@ -66,46 +67,49 @@ func TestPage(t *testing.T) {
 		t.Errorf("only %d keys link to their current file", followed)
 	}
 	below := r.call("GET", "/?prefix="+url.QueryEscape("x"+script[:strings.Index(script, "/")+1]), "").want(200)
-	if !strings.Contains(below.body, "under <bdi>x&lt;script&gt;alert(1)&lt;/</bdi>") {
+	if !strings.Contains(below.body, "under <bdi>x&lt;script&gt;alert(1)&lt;/<wbr></bdi>") {
 		t.Errorf("the prefix isn't shown: %s", below.body)
 	}
 	r.call("GET", "/?prefix=..%2F", "").wantProblem(publish.ErrInvalidRequest)
-	if css := r.call("GET", "/style.css", "").want(200); css.header.Get("Content-Type") != "text/css; charset=utf-8" {
+	if css := r.call("GET", "/static/style.css", "").want(200); css.header.Get("Content-Type") != "text/css; charset=utf-8" {
 		t.Errorf("the style sheet is %v", css.header)
 	}
 }
 
-func TestPageFacts(t *testing.T) {
+// TestErrorPage asks for what isn't there as a browser does.
+func TestErrorPage(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, web.Options{})
-	if got := r.call("GET", "/", "").want(200); !strings.Contains(got.body, "Nothing is published here yet") {
-		t.Errorf("an empty page is %s", got.body)
-	}
-	w := r.grant("set/of-two")
-	w.put("a", strings.Repeat("x", 2048)).want(201)
-	w.put("b", "x").want(201)
-	w.publish("").want(200)
-	page := r.call("GET", "/?prefix=set/", "").want(200)
-	for _, want := range []string{
-		"<bdi>set/of-two</bdi>", `href="/v1/keys/set/of-two/-/generations/1/files"`, `<td class="number">2</td>`, "2.0 KiB", "<bdi>test</bdi>", " s ago</time>", `datetime="20`,
-		`<a href="/?prefix=set%2F"><bdi>set/</bdi></a>`,
-	} {
-		if !strings.Contains(page.body, want) {
-			t.Errorf("%q is missing in %s", want, page.body)
+	r := newRig(t, web.Options{BasePath: "/pawl"})
+	for target, status := range map[string]int{"/pawl/nowhere": 404, "/pawl/b/x//": 400, "/pawl/k/a//b": 400, "/pawl/static/none.js": 404} {
+		got := r.call("GET", target, "", "Accept", "text/html,*/*;q=0.8").want(status)
+		id := got.header.Get("X-Request-Id")
+		if got.header.Get("Content-Type") != "text/html; charset=UTF-8" || id == "" || !strings.Contains(got.body, id) || !strings.Contains(got.body, `href="/pawl/problems/`) {
+			t.Errorf("%s shows %v %s", target, got.header, got.body)
+		}
+		if problem := r.call("GET", target, "").want(status); problem.header.Get("Content-Type") != "application/problem+json" {
+			t.Errorf("%s tells programs %v", target, problem.header)
 		}
 	}
-	for i := range publish.DefaultPageSize {
-		r.published("many/"+jsonOf(i+1000), "f", "x")
+	if got := r.call("GET", "/pawl/v1/keys/none", "", "Accept", "text/html").want(404); got.header.Get("Content-Type") != "application/problem+json" {
+		t.Errorf("the API answers with a page: %v", got.header)
 	}
-	r.published("many/zz", "f", "x")
-	first := r.call("GET", "/?prefix=many/", "").want(200)
-	next := regexp.MustCompile(`rel="next" href="([^"]*)"`).FindStringSubmatch(first.body)
-	if next == nil || strings.Contains(first.body, "many/zz") {
-		t.Fatalf("there is no next page: %s", first.body)
+}
+
+// TestAssets reads the pages' own files, under the address of their version and without it.
+func TestAssets(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, web.Options{})
+	page := r.call("GET", "/", "").want(200)
+	address := regexp.MustCompile(`/static/style\.css\?v=[0-9a-f]+`).FindString(page.body)
+	if got := r.call("GET", address, "").want(200); !strings.Contains(got.header.Get("Cache-Control"), "immutable") {
+		t.Errorf("%s: %v", address, got.header)
 	}
-	if second := r.call("GET", html.UnescapeString(next[1]), "").want(200); !strings.Contains(second.body, "many/zz") || strings.Contains(second.body, `rel="next"`) {
-		t.Errorf("the next page is %s", second.body)
+	got := r.call("GET", "/static/style.css?v=0", "").want(200)
+	if got.header.Get("Cache-Control") != "no-cache" {
+		t.Errorf("another version: %v", got.header)
 	}
+	r.call("GET", "/static/style.css", "", "If-None-Match", got.header.Get("ETag")).want(304)
+	r.call("GET", "/static/..%2Fframe.html", "").want(404)
 }
 
 func TestProblemPages(t *testing.T) {

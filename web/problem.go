@@ -51,12 +51,27 @@ func (h *Handler) writeError(err error, c echo.Context) {
 	}
 	header.Set(echo.HeaderCacheControl, "no-store")
 	header.Set(echo.HeaderContentSecurityPolicy, apiPolicy)
+	if h.wantsPage(c.Request()) {
+		h.writeErrorPage(c, refusal, id)
+		return
+	}
 	answer := problem{
 		Type: h.links.problem(refusal.Code), Title: kind.Title, Status: kind.Status, Error: refusal,
 		Retryable: kind.Retryable, RequestID: id,
 	}
 	if err := respondAs(c, kind.Status, "application/problem+json", answer); err != nil {
 		h.log.DebugContext(c.Request().Context(), "answer_not_delivered", "request_id", id, "error", err)
+	}
+}
+
+// writeErrorPage tells people what writeError tells programs.
+func (h *Handler) writeErrorPage(c echo.Context, refusal *publish.Error, id string) {
+	kind := refusal.Code.Kind()
+	page := errorPage{
+		frame: h.frame(kind.Title), Kind: kind, Problem: h.links.problem(refusal.Code), Detail: refusal.Detail, Fields: refusal.Fields, RequestID: id,
+	}
+	if err := renderAs(c, kind.Status, "error", page); err != nil {
+		h.log.ErrorContext(c.Request().Context(), "error_page_failed", "request_id", id, "error", err)
 	}
 }
 

@@ -173,7 +173,7 @@ func TestBasePath(t *testing.T) {
 		if m := r.call("GET", base+"/v1/keys/none", "").wantProblem(publish.ErrNotFound); m["type"] != "/tools/pawl/problems/not-found" {
 			t.Errorf("the type is %v", m["type"])
 		}
-		if page := r.call("GET", base+"/", "").want(200); !strings.Contains(page.body, `href="/tools/pawl/style.css"`) || !strings.Contains(page.body, `href="/tools/pawl/v1/keys/k/-/current"`) {
+		if page := r.call("GET", base+"/", "").want(200); !strings.Contains(page.body, `href="/tools/pawl/static/style.css?v=`) || !strings.Contains(page.body, `href="/tools/pawl/v1/keys/k/-/current"`) {
 			t.Errorf("the page is %s", page.body)
 		}
 		r.call("GET", base+"/v1/keys/k%2F-%2Fx", "").wantProblem(publish.ErrInvalidKey)

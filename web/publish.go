@@ -21,11 +21,10 @@ func (h *Handler) publish(c *call) error {
 		return err
 	}
 	var primary *string
-	var digest *publish.Digest
 	var expect []name
 	err = readJSONWithin(c, maxPublishJSONBytes, members{
 		"final": &req.Final, "primary": &primary, "source_revision": &req.SourceRevision,
-		"metadata": &req.Metadata, "manifest_digest": &digest, "release": &req.Release,
+		"metadata": &req.Metadata, "manifest_digest": &req.ManifestDigest, "release": &req.Release,
 		"expect": &expect, "allow_empty": &req.AllowEmpty, "reuse_from": &req.ReuseFrom, "reuse_stale": &req.ReuseStale,
 	})
 	if err != nil {
@@ -34,11 +33,6 @@ func (h *Handler) publish(c *call) error {
 	if primary != nil {
 		if req.Primary, err = parsePath(*primary); err != nil {
 			return pointAt("/primary", err)
-		}
-	}
-	if digest != nil {
-		if req.ManifestDigest = *digest; digest.IsZero() {
-			return brokenPromise(*digest)
 		}
 	}
 	for _, pattern := range expect {

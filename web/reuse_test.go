@@ -81,7 +81,7 @@ func TestCase23(t *testing.T) {
 	for _, body := range []string{`{"reuse_from":4}`, `{"reuse_from":5}`} {
 		d.publish(body).wantProblem(publish.ErrInvalidRequest)
 	}
-	r.pointers.Condemn("shot", 1)
+	r.pointers.GiveUp("shot", 1)
 	problem = d.publish(`{"reuse_from":1,"reuse_stale":true}`).wantProblem(publish.ErrGenerationCollected)
 	if detail := fmt.Sprint(problem["detail"]); !strings.Contains(detail, "reuse_from: generation 1") {
 		t.Errorf("the detail is %q", detail)

@@ -18,6 +18,9 @@ type call struct {
 	path  publish.Path
 	// upload names a direct upload.
 	upload publish.DirectID
+	effect publish.EffectName
+	// prefix is that of a page of pointers, "" for all.
+	prefix string
 }
 
 // route ties a method and a pattern to a handler.
@@ -33,12 +36,13 @@ func routes() []route {
 
 		key        = keysRoot + "/{key}"
 		generation = key + "/-/generations/{token}"
+		page       = keyPages + "/{key}"
 	)
 	return []route{
 		{post, key + "/-/lease", (*Handler).acquire},
 		{get, key + "/-/lease", (*Handler).showLease},
 		{patch, key + "/-/lease", (*Handler).renew},
-		{del, key + "/-/lease", (*Handler).release},
+		{del, key + "/-/lease", (*Handler).endLease},
 
 		{put, generation + "/files/{path}", (*Handler).upload},
 		{del, generation + "/files/{path}", (*Handler).deleteFile},
@@ -47,6 +51,7 @@ func routes() []route {
 		{post, generation + "/uploads/{upload}/complete", (*Handler).completeDirect},
 		{del, generation + "/uploads/{upload}", (*Handler).abortDirect},
 		{post, generation + "/publish", (*Handler).publish},
+		{post, generation + "/effects/{name}", (*Handler).effect},
 
 		{get, generation + "/files/{path}", (*Handler).file},
 		{get, generation + "/files", (*Handler).files},
@@ -54,14 +59,52 @@ func routes() []route {
 		{get, generation + ".tar", (*Handler).tar},
 		{get, generation, (*Handler).generation},
 		{get, key + "/-/generations", (*Handler).history},
+		{get, key + "/-/effects", (*Handler).effects},
 		{get, key, (*Handler).pointer},
+		{del, key, (*Handler).retire},
+		{post, key + "/-/rollback", (*Handler).rollback},
+		{put, key + "/-/pin", (*Handler).pin},
+		{del, key + "/-/pin", (*Handler).unpin},
 		{get, key + "/-/current", (*Handler).current},
 		{get, key + "/-/current/{path}", (*Handler).current},
 		{get, keysRoot, (*Handler).list},
 		{post, "/v1/resolve", (*Handler).resolve},
+		{get, "/v1/rejections", (*Handler).rejections},
+		{get, "/v1/leases", (*Handler).leases},
 
-		{get, "/", (*Handler).page},
-		{get, "/style.css", (*Handler).style},
+		{get, "/v1/events", (*Handler).events},
+
+		{get, "/v1/policies", (*Handler).policies},
+		{put, "/v1/policies", (*Handler).setPolicy},
+		{del, "/v1/policies", (*Handler).unsetPolicy},
+		{get, "/v1/audit", (*Handler).audit},
+
+		{get, "/", (*Handler).browsePage},
+		{get, "/b/*", (*Handler).prefixPage},
+		{get, keyPages + "/{key}", (*Handler).keyPage},
+		{get, keyPages + "/{key}/-/history", (*Handler).historyPage},
+		{get, keyPages + "/{key}/-/generations/{token}", (*Handler).generationPage},
+		{get, keyPages + "/{key}/-/compare", (*Handler).comparePage},
+		{get, "/activity", (*Handler).activityPage},
+		{get, "/rejections", (*Handler).rejectionsPage},
+		{get, "/leases", (*Handler).leasesPage},
+		{get, page + "/-/rollback", showAction(rollbackAction)},
+		{post, page + "/-/rollback", doAction(rollbackAction)},
+		{get, page + "/-/pin", showAction(pinAction)},
+		{post, page + "/-/pin", doAction(pinAction)},
+		{get, page + "/-/unpin", showAction(unpinAction)},
+		{post, page + "/-/unpin", doAction(unpinAction)},
+		{get, page + "/-/retire", showAction(retireAction)},
+		{post, page + "/-/retire", doAction(retireAction)},
+		{get, page + "/-/break-lease", showAction(breakLeaseAction)},
+		{post, page + "/-/break-lease", doAction(breakLeaseAction)},
+		{get, page + "/-/upload", (*Handler).uploadPage},
+		{post, page + "/-/upload", (*Handler).sendUpload},
+		{get, "/upload", (*Handler).uploadPage},
+		{post, "/upload", (*Handler).sendUpload},
+		{get, "/policies", (*Handler).policiesPage},
+		{post, "/policies", (*Handler).changePolicy},
+		{get, "/static/:file", (*Handler).static},
 		{get, "/problems/:code", (*Handler).problemPage},
 		{get, "/livez", (*Handler).livez},
 		{get, "/readyz", (*Handler).readyz},
@@ -69,13 +112,26 @@ func routes() []route {
 	}
 }
 
-// keysRoot is the beginning of every URL of a key.
-const keysRoot = "/v1/keys"
+// RouteNames lists all routes as "METHOD pattern", for tests that must know every one of them.
+func RouteNames() []string {
+	var names []string
+	for _, r := range routes() {
+		names = append(names, r.method+" "+r.pattern)
+	}
+	return names
+}
 
-// keyRoute is a route under a key. Its tail is what follows the key and "/-/", e.g. "generations/{token}/files/{path}";
+// keysRoot is the beginning of every URL of a key in the API, keyPages of every page about one.
+const (
+	keysRoot = "/v1/keys"
+	keyPages = "/k"
+)
+
+// keyRoute is a route under a key, in the API or among the pages, as its root says. Its tail is what follows the key and "/-/", e.g. "generations/{token}/files/{path}";
 // the key's own route has none.
 type keyRoute struct {
 	route
+	root    string
 	tail    string
 	hasTail bool
 }
@@ -84,9 +140,9 @@ type keyRoute struct {
 // one spelling of a key and raw for another, so they are told apart in dispatch, from the URL as it was sent.
 func (h *Handler) register(all []route) {
 	for _, r := range all {
-		if under, found := strings.CutPrefix(r.pattern, keysRoot+"/{key}"); found {
+		if root, under, found := strings.Cut(r.pattern, "/{key}"); found {
 			tail, hasTail := strings.CutPrefix(under, "/-/")
-			h.keyed = append(h.keyed, keyRoute{route: r, tail: tail, hasTail: hasTail})
+			h.keyed = append(h.keyed, keyRoute{route: r, root: root, tail: tail, hasTail: hasTail})
 			continue
 		}
 		methods := []string{r.method}
@@ -96,13 +152,15 @@ func (h *Handler) register(all []route) {
 		h.echo.Match(methods, r.pattern, func(c echo.Context) error { return r.handle(h, &call{Context: c}) })
 	}
 	// "Not found" by echo's table means here: a key, whatever the method.
-	h.echo.RouteNotFound(keysRoot+"/*", h.dispatch)
+	for _, root := range []string{keysRoot, keyPages} {
+		h.echo.RouteNotFound(root+"/*", func(c echo.Context) error { return h.dispatch(c, root) })
+	}
 }
 
 // dispatch serves every URL of a key. The names in it are checked first, so that a name that is refused gets
 // the same answer by every method and on every route, before a byte of a body is read.
-func (h *Handler) dispatch(c echo.Context) error {
-	at, err := splitKeyURL(wirePath(c.Request().URL))
+func (h *Handler) dispatch(c echo.Context, root string) error {
+	at, err := splitKeyURL(strings.TrimPrefix(wirePath(c.Request().URL), root))
 	if err != nil {
 		return err
 	}
@@ -110,7 +168,7 @@ func (h *Handler) dispatch(c echo.Context) error {
 	var allowed []string
 	for _, r := range h.keyed {
 		names, found := r.match(at)
-		if !found {
+		if !found || r.root != root {
 			continue
 		}
 		this := &call{Context: c, key: at.key}
@@ -140,7 +198,7 @@ func (r keyRoute) match(at keyURL) (names map[string]string, found bool) {
 		if !more && r.hasTail {
 			return nil, false
 		}
-		if want == "{path}" {
+		if want == "{path}" || want == "{name}" { // A slash in the name of an effect is refused by the rule of such names.
 			names[want] = tail
 			return names, true
 		}
@@ -178,6 +236,9 @@ func (c *call) parse(names map[string]string) (err error) {
 	}
 	if upload, found := names["{upload}"]; found && err == nil {
 		c.upload, err = publish.ParseDirectID(upload)
+	}
+	if name, found := names["{name}"]; found && err == nil {
+		c.effect, err = publish.ParseEffectName(name)
 	}
 	return err
 }

@@ -91,17 +91,16 @@ func publishWithUpload(c *call, grant publish.Grant) (*publish.PublishRequest, e
 	if err != nil {
 		return nil, err
 	}
-	switch query.Get("publish") {
-	case "true":
+	publishing, err := flagOf(query, "publish")
+	switch {
+	case err != nil:
+		return nil, err
+	case publishing:
 		return &publish.PublishRequest{Grant: grant, Final: true, IfMatch: match, IfNoneMatch: none}, nil
-	case "", "false":
-		if match != nil || none {
-			return nil, publish.InvalidField(publish.ErrInvalidRequest, "If-Match", "and If-None-Match are conditions of a publish; send them with it, or add ?publish=true")
-		}
-		return nil, nil
-	default:
-		return nil, publish.InvalidField(publish.ErrInvalidRequest, "publish", "must be true or false")
+	case match != nil || none:
+		return nil, publish.InvalidField(publish.ErrInvalidRequest, "If-Match", "and If-None-Match are conditions of a publish; send them with it, or add ?publish=true")
 	}
+	return nil, nil
 }
 
 // deleteFile drops a file from the open generation.

@@ -153,8 +153,12 @@ func TestDigests(t *testing.T) {
 		}
 	}
 	w.put("f", "x").want(201)
-	w.publish(`{"manifest_digest":"` + strings.Repeat("0", 64) + `"}`).wantProblem(publish.ErrDigestMismatch)
+	promise := `{"manifest_digest":"` + strings.Repeat("0", 64) + `"}`
+	if m := w.publish(promise).wantProblem(publish.ErrDigestMismatch); m["promised"] != strings.Repeat("0", 64) || len(fmt.Sprint(m["came"])) != 64 {
+		t.Errorf("the facts are %v", m)
+	}
 	w.publish("").want(200)
+	w.publish(promise).wantProblem(publish.ErrGenerationSealed) // As any other manifest after the final publish (case 7).
 }
 
 // TestRefusedUploadsOfNobody: a request that has no valid lease marks nothing, and one that can't be marked is worth repeating.

@@ -2,13 +2,16 @@
 //
 // A handler parses its request, calls one method of publish.Service and answers. It returns its error; one place
 // (problem.go) writes every error. The files read as the way of a request: routes.go finds the handler, name.go
-// the key, and one file a noun answers: lease.go, upload.go, publish.go, file.go, archive.go, pointer.go, current.go, browse.go, page.go.
+// the key, and one file a noun answers: lease.go, upload.go, publish.go, effect.go, file.go, archive.go, pointer.go, current.go, browse.go, operator.go, page.go.
 package web
 
 import (
+	"cmp"
+	"context"
 	"fmt"
 	"log/slog"
 	"net/http"
+	"net/netip"
 	"net/url"
 	"regexp"
 	"strings"
@@ -36,6 +39,13 @@ type Options struct {
 	CheckHost bool
 	// Hosts are the further names that CheckHost lets pass, as ParseHosts gives them.
 	Hosts []string
+	// TrustedProxies are the addresses whose X-Forwarded-For and X-Forwarded-Proto are believed, as ParseProxies gives them.
+	TrustedProxies []netip.Prefix
+	// Embed says the pages of which sites may show files, as ParseEmbed gives it; "" is EmbedSameOrigin.
+	Embed Embed
+	// StoreOrigin is the origin of the store that Service.Reads sends readers to, such as https://s3.example: pages may show files from
+	// there too. "" is for files that this server streams.
+	StoreOrigin string
 	// Metrics is where requests are counted and what /metrics shows. Give the same one to Service.Observer. nil means a new one.
 	Metrics *Metrics
 	// Log gets one line a request; nil means slog.Default().
@@ -44,6 +54,10 @@ type Options struct {
 	BodyIdleTimeout time.Duration
 	// ReadyTimeout bounds the checks of /readyz.
 	ReadyTimeout time.Duration
+	// EventHeartbeat is how long an event stream may be silent; 0 means DefaultEventHeartbeat.
+	EventHeartbeat time.Duration
+	// EventStreams bounds how many event streams, and requests that wait for events, are open at once; 0 means DefaultEventStreams.
+	EventStreams int
 }
 
 // Handler answers all of Pawl's HTTP requests. It keeps no state but its counters, so any number of replicas may run.
@@ -54,11 +68,26 @@ type Handler struct {
 	log      *slog.Logger
 	echo     *echo.Echo
 	hosts    []string
+	proxies  []netip.Prefix
+	embed    Embed
+	sources  string // where pages may show files from; see fileSources
 	keyed    []keyRoute
 	idle     time.Duration
 	ready    time.Duration
 	now      func() time.Time
 	draining atomic.Bool
+	drained  context.Context // ends with Drain
+	drain    context.CancelFunc
+
+	// comparing has room for the one line diff that may be made at a time: it is all work of the processor, which publishes need too.
+	comparing chan struct{}
+
+	heartbeat   time.Duration
+	maxStreams  int
+	openStreams atomic.Int64
+	streamWrite time.Duration
+
+	epoch atomic.Pointer[publish.Epoch] // nil until it is known
 
 	checkHost bool
 }
@@ -66,17 +95,28 @@ type Handler struct {
 // legalBasePath allows what needs no escape in a URL, so that the path can be compared as it stands.
 var legalBasePath = regexp.MustCompile(`^(/[A-Za-z0-9._~-]+)+$`)
 
+// legalOrigin allows nothing that would end a source, or a directive, of a Content-Security-Policy.
+var legalOrigin = regexp.MustCompile(`^https?://([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(:[0-9]+)?$`)
+
 // New makes the Handler of a service.
 func New(service *publish.Service, opts Options) (*Handler, error) {
 	base := strings.TrimRight(opts.BasePath, "/")
 	if base != "" && !legalBasePath.MatchString(base) {
 		return nil, fmt.Errorf("base path %q: must look like /pawl: a slash, then letters, digits and . _ ~ - between slashes", opts.BasePath)
 	}
+	if opts.StoreOrigin != "" && !legalOrigin.MatchString(opts.StoreOrigin) {
+		return nil, fmt.Errorf("origin of the store %q: must look like https://host:port", opts.StoreOrigin)
+	}
 	h := &Handler{
 		service: service, links: links{base: base}, metrics: opts.Metrics, log: opts.Log,
 		idle: opts.BodyIdleTimeout, ready: opts.ReadyTimeout, now: time.Now,
-		checkHost: opts.CheckHost, hosts: opts.Hosts,
+		checkHost: opts.CheckHost, hosts: opts.Hosts, proxies: opts.TrustedProxies,
+		embed: cmp.Or(opts.Embed, EmbedSameOrigin), sources: fileSources(opts.StoreOrigin),
+		heartbeat: cmp.Or(opts.EventHeartbeat, DefaultEventHeartbeat), maxStreams: cmp.Or(opts.EventStreams, DefaultEventStreams),
 	}
+	h.streamWrite = streamWriteTimeout
+	h.comparing = make(chan struct{}, 1)
+	h.drained, h.drain = context.WithCancel(context.Background())
 	if h.metrics == nil {
 		h.metrics = NewMetrics()
 	}
@@ -113,8 +153,11 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.echo.ServeHTTP(w, r)
 }
 
-// Drain makes /readyz say that this replica is about to stop, so that a balancer sends it no new requests.
-func (h *Handler) Drain() { h.draining.Store(true) }
+// Drain makes /readyz say that this replica is about to stop, so that a balancer sends it no new requests, and ends event streams.
+func (h *Handler) Drain() {
+	h.draining.Store(true)
+	h.drain()
+}
 
 // NewServer makes the HTTP server of a handler, with limits for what comes before a body. Bodies have no limit of
 // time in all: a large file over a slow line takes hours. A body that stands still is ended by Options.BodyIdleTimeout.

@@ -21,7 +21,7 @@ func (a *app) acquireCommand() *cobra.Command {
 		Short: "Take the lease of a key: prints token, lease_id and expiry",
 		Long: "Take the lease of a key. Prints the token, the lease_id and when the lease expires by the server's clock. The lease_id\n" +
 			"is a secret: keep it in PAWL_LEASE_ID, or keep all of it with --json in a file for --lease-file.",
-		Example: "  pawl acquire thumbs/image-52 --ttl 1m --json > lease.json",
+		Example: "  (umask 077; pawl acquire thumbs/image-52 --ttl 1m --json > lease.json)",
 		Args:    cobra.ExactArgs(1),
 		RunE: a.verb(func(ctx context.Context, args []string) error {
 			key, err := a.key(args[0])
@@ -43,9 +43,13 @@ func (a *app) acquireCommand() *cobra.Command {
 			}
 			defer c.Close()
 			lease, err := c.Acquire(ctx, req)
+			if err != nil && leaseID == "" {
+				return orSignal(ctx, err)
+			}
 			if err != nil {
 				return err
 			}
+			a.noticeTokens(lease)
 			err = a.printLease(lease)
 			if err != nil && leaseID == "" {
 				return a.takeBack(ctx, c, lease, err)
@@ -64,6 +68,13 @@ func (a *app) printLease(lease client.Lease) error {
 	}
 	a.printf("%d %s %s\n", lease.Token, lease.LeaseID.Hex(), stamp(lease.ExpiresAt))
 	return a.unwritten()
+}
+
+// noticeTokens warns of a key whose tokens run out.
+func (a *app) noticeTokens(lease client.Lease) {
+	if lease.TokensLeft > 0 {
+		a.notice("%s has %d of its tokens left, of %d; publish under another key before they are used up", lease.Key, lease.TokensLeft, publish.MaxToken)
+	}
 }
 
 // takeBack releases a lease whose id couldn't be printed: nobody else knows it, so nobody could use or release it.

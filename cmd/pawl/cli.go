@@ -74,18 +74,22 @@ func (a *app) rootCommand() *cobra.Command {
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return fmt.Errorf("%w; see: %s --help", err, cmd.CommandPath())
 	})
-	server := []*cobra.Command{a.devCommand(), a.serveCommand(), a.migrateCommand(), a.doctorCommand()}
-	worker := []*cobra.Command{a.runCommand(), a.acquireCommand(), a.renewCommand(), a.releaseCommand(), a.putCommand(), a.publishCommand()}
-	reader := []*cobra.Command{a.getCommand(), a.lsCommand(), a.resolveCommand(), a.statCommand(), a.historyCommand()}
-	for _, cmd := range slices.Concat(worker, reader) {
+	server := []*cobra.Command{
+		a.devCommand(), a.serveCommand(), a.migrateCommand(), a.collectCommand(), a.verifyCommand(), a.recoverCommand(), a.doctorCommand(),
+	}
+	worker := []*cobra.Command{a.runCommand(), a.acquireCommand(), a.renewCommand(), a.releaseCommand(), a.putCommand(), a.publishCommand(), a.effectCommand()}
+	reader := []*cobra.Command{a.getCommand(), a.lsCommand(), a.resolveCommand(), a.statCommand(), a.historyCommand(), a.effectsCommand(), a.rejectionsCommand(), a.leasesCommand(), a.watchCommand()}
+	operator := []*cobra.Command{a.rollbackCommand(), a.pinCommand(), a.unpinCommand(), a.retireCommand(), a.breakLeaseCommand(), a.auditCommand()}
+	for _, cmd := range slices.Concat(worker, reader, operator) {
 		a.client.register(cmd.Flags())
 	}
-	for _, cmd := range worker {
+	for _, cmd := range slices.Concat(worker, operator) {
 		outliveReader(cmd)
 	}
 	a.addGroup(root, "server", "The server", server)
 	a.addGroup(root, "worker", "Workers", worker)
 	a.addGroup(root, "reader", "Readers", reader)
+	a.addGroup(root, "operator", "Operators", append(operator, a.policyCommand()))
 	root.AddCommand(a.versionCommand())
 	root.SetHelpCommand(a.helpCommand(root))
 	return root

@@ -110,10 +110,14 @@ func (a *app) matchFindings(ctx context.Context, settings serverSettings, blobs 
 		return nil, configError{fmt.Errorf("PAWL_DATABASE_URL: %w", err)}
 	}
 	defer pointers.Close()
-	if err := errors.Join(prepareSchema(ctx, settings.databaseURL, false), pointers.Check(ctx)); err != nil {
-		return []blobstore.Finding{{Name: database, Level: blobstore.LevelFail, Seen: message(err), Cure: "start it, migrate it, or correct PAWL_DATABASE_URL"}}, nil
+	findings, err := databaseFindings(ctx, pointers, settings.requireSynchronous)
+	if err != nil {
+		return []blobstore.Finding{{Name: database, Level: blobstore.LevelFail, Seen: message(err), Cure: "start it, or correct PAWL_DATABASE_URL"}}, nil
 	}
-	findings := []blobstore.Finding{{Name: database, Level: blobstore.LevelOK, Seen: "it answers, and its schema is this program's"}}
+	if err := errors.Join(prepareSchema(ctx, settings.databaseURL, false), pointers.Check(ctx)); err != nil {
+		return append(findings, blobstore.Finding{Name: database, Level: blobstore.LevelFail, Seen: message(err), Cure: "migrate it, or correct PAWL_DATABASE_URL"}), nil
+	}
+	findings = append(findings, blobstore.Finding{Name: database, Level: blobstore.LevelOK, Seen: "it answers, and its schema is this program's"})
 	ctx, cancel := context.WithTimeout(ctx, matchTimeout)
 	defer cancel()
 	compare := publish.CompareStore

@@ -24,11 +24,14 @@ const (
 	exitFenced      = 80 // this output is out of date and must not be retried
 	exitUnknown     = 81 // no answer: the change may or may not have happened
 	exitRefused     = 82 // refused for another lasting reason
+
+	exitOverheld = 124 // run held its lease for as long as --max-hold allows; the code that timeout(1) has
 )
 
 const exitCodesHelp = `Exit codes: 0 done, 64 usage, 65 digest, 66 input or output missing, 69 server unreachable, 74 upload failed,
 75 lease held, 77 not allowed, 78 configuration, 80 fenced (don't retry this output), 81 outcome unknown,
-82 refused for another lasting reason. run: the command's own code when it failed, 128+n when it died of signal n.`
+82 refused for another lasting reason. run: the command's own code when it failed, 128+n when it died of signal n, 124 when
+--max-hold ended it.`
 
 // exits is the one table from the codes of errors to exit codes.
 var exits = map[publish.Code]int{
@@ -60,8 +63,9 @@ var exits = map[publish.Code]int{
 	publish.ErrTooLarge:             exitRefused,
 	publish.ErrRangeNotSatisfiable:  exitRefused,
 	publish.ErrTokenExhausted:       exitRefused,
-	"pinned":                        exitRefused,
-	"retired":                       exitRefused,
+	publish.ErrPinned:               exitRefused,
+	publish.ErrRetired:              exitRefused,
+	publish.ErrCursorExpired:        exitRefused,
 }
 
 // exitCode gives the exit code of an error. What is in no table is refused for a lasting reason if a server said
@@ -73,8 +77,8 @@ func exitCode(err error) int {
 	case errors.As(err, &coded):
 		return coded.exitCode()
 	case errors.As(err, &refusal):
-		if refusal.ReuseFrom != 0 {
-			return exitRefused // It is about another generation than the caller's own.
+		if refusal.ReuseFrom != 0 || refusal.Code == publish.ErrGenerationCollected && !ownGeneration(refusal) {
+			return exitRefused
 		}
 		if code, listed := exits[refusal.Code]; listed {
 			return code
@@ -86,6 +90,11 @@ func exitCode(err error) int {
 		return 128 + int(syscall.SIGTERM)
 	}
 	return exitIO
+}
+
+// ownGeneration reports whether a refusal is about what the caller makes, and not about what it wants to read or to bring back.
+func ownGeneration(e *publish.Error) bool {
+	return e.Operation != "" && e.Operation != publish.KindRollback
 }
 
 // usageError is a command line that can't be carried out.
@@ -129,6 +138,16 @@ type interruptedError struct{ signal syscall.Signal }
 
 func (e interruptedError) exitCode() int { return 128 + int(e.signal) }
 func (e interruptedError) Error() string { return "ended by signal: " + e.signal.String() }
+
+// orSignal is err, or the signal that has ended ctx: who gives up waiting for a lease wants to hear no more about it, and the client gives back what it
+// may have been granted.
+func orSignal(ctx context.Context, err error) error {
+	var ended interruptedError
+	if err != nil && errors.As(context.Cause(ctx), &ended) {
+		return ended
+	}
+	return err
+}
 
 // uploadError says which file an upload failed for. Nothing is current of what was uploaded, so an upload
 // whose outcome is unknown has simply failed.
@@ -179,8 +198,8 @@ func message(err error) string {
 }
 
 func refusalMessage(e *publish.Error) string {
-	if e.ReuseFrom != 0 {
-		return e.Error()
+	if e.ReuseFrom != 0 || e.Operation == publish.KindRollback || e.Operation == publish.KindRetire || e.Operation == publish.OperationBreak {
+		return operatorMessage(e)
 	}
 	const end = "; this output must not be retried"
 	switch e.Code {
@@ -194,6 +213,9 @@ func refusalMessage(e *publish.Error) string {
 		}
 		return fmt.Sprintf("fenced: token %d is stale: token %d%s was %s%s", e.Token, newer, holder(e), verb, end)
 	case publish.ErrLeaseLost:
+		if e.Broken != nil {
+			return fmt.Sprintf("fenced: %s has broken the lease of token %d (%s)%s", e.Broken.By, e.Token, e.Broken.Reason, end)
+		}
 		if e.Released() {
 			return fmt.Sprintf("fenced: the lease of token %d was given back under its own lease_id, not taken by another; acquire the key again", e.Token)
 		}
@@ -207,12 +229,30 @@ func refusalMessage(e *publish.Error) string {
 	case publish.ErrUnknownToken:
 		return fmt.Sprintf("fenced: token %d was never granted for this key%s", e.Token, end)
 	case publish.ErrGenerationCollected:
-		return fmt.Sprintf("fenced: the generation of token %d was given up by the retention policy%s", e.Token, end)
+		if !ownGeneration(e) {
+			return fmt.Sprintf("generation-collected: version %d was given up by the retention policy, and its files are deleted or about to be; read another one, such as what is current now", e.Token)
+		}
+		return fmt.Sprintf("fenced: the generation of token %d was given up by the retention policy: nothing comes of it any more; acquire the key again to work on it anew", e.Token)
 	case publish.ErrLeaseHeld:
-		return fmt.Sprintf("lease held: %s has it with token %d for up to %s more, unless it renews; wait with --wait",
-			e.Holder, e.Token, milliseconds(e.RetryAfterMillis))
+		return leaseHeld(e) + "; wait with --wait"
 	case publish.ErrGenerationIncomplete:
 		return e.Error() + listed("missing", e.Missing) + listed("empty", e.Empty) + listed("failed", e.Failed) + listed("pending", e.Pending)
+	}
+	return e.Error()
+}
+
+func leaseHeld(e *publish.Error) string {
+	return fmt.Sprintf("lease held: %s has it with token %d for up to %s more, unless it renews", e.Holder, e.Token, milliseconds(e.RetryAfterMillis))
+}
+
+// operatorMessage names the flags where the server's own text names members of the API.
+func operatorMessage(e *publish.Error) string {
+	switch {
+	case e.Code == publish.ErrLeaseHeld:
+		return leaseHeld(e) + "; end that lease with --break-lease"
+	case e.Code == publish.ErrPinned && e.Operation == publish.KindRollback && e.Pinned != nil && e.Current != nil:
+		return fmt.Sprintf("pinned: %q has pinned the key to version %s (%s); let the pin move along with --pin, or take it away first: pawl unpin",
+			e.Pinned.By, e.Current, e.Pinned.Reason)
 	}
 	return e.Error()
 }

@@ -50,7 +50,10 @@ func TestCase54ExitCodes(t *testing.T) {
 		{uploadFailure("a", refused(publish.ErrStaleToken)), 80},
 		{refused(publish.ErrLeaseLost), 80},
 		{refused(publish.ErrUnknownToken), 80},
-		{refused(publish.ErrGenerationCollected), 80},
+		{&publish.Error{Code: publish.ErrGenerationCollected, Operation: publish.OperationPublish}, 80},
+		{&publish.Error{Code: publish.ErrGenerationCollected, Operation: publish.OperationRenew}, 80},
+		{refused(publish.ErrGenerationCollected), 82}, // of a reader
+		{&publish.Error{Code: publish.ErrGenerationCollected, Operation: publish.KindRollback}, 82},
 		{&publish.Error{Code: publish.ErrGenerationCollected, ReuseFrom: 1}, 82},
 		{refused(publish.ErrOutcomeUnknown), 81},
 		{refused(publish.ErrNotFound), 82},
@@ -89,6 +92,12 @@ func TestMessagesOfTheFence(t *testing.T) {
 		},
 		"fenced: the lease of token 17 is lost: token 18 (holder render-b) was granted; this output must not be retried": {
 			Code: publish.ErrLeaseLost, Token: 17, GrantedToken: 18, Holder: "render-b",
+		},
+		"fenced: the generation of token 17 was given up by the retention policy: nothing comes of it any more; acquire the key again to work on it anew": {
+			Code: publish.ErrGenerationCollected, Token: 17, Operation: publish.OperationRenew,
+		},
+		"generation-collected: version 17 was given up by the retention policy, and its files are deleted or about to be; read another one, such as what is current now": {
+			Code: publish.ErrGenerationCollected, Token: 17,
 		},
 	} {
 		if got := message(fmt.Errorf("publish: %w", e)); got != want {

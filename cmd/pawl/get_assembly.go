@@ -78,8 +78,8 @@ type endingReader struct {
 }
 
 func (r *endingReader) Read(p []byte) (int, error) {
-	if err := r.ctx.Err(); err != nil {
-		return 0, err
+	if r.ctx.Err() != nil {
+		return 0, context.Cause(r.ctx)
 	}
 	return r.from.Read(p)
 }
@@ -155,7 +155,9 @@ func (s *assembly) fetchInto(ctx context.Context, f *os.File, file publish.File,
 		}
 	} else {
 		seen = sha256.New()
-		if _, err := io.CopyN(seen, &endingReader{ctx, f}, had); err != nil {
+		if _, err := io.CopyN(seen, &endingReader{ctx, f}, had); ctx.Err() != nil {
+			return 0, context.Cause(ctx)
+		} else if err != nil {
 			return 0, ioError{err}
 		}
 	}

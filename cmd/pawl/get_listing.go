@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"path"
 	"path/filepath"
@@ -44,6 +45,9 @@ func list(ctx context.Context, c *client.Client, version publish.Pointer) (listi
 	l := listing{Pointer: version}
 	l.Bytes = 0
 	for file, err := range c.AllFiles(ctx, version.Key, version.Version()) {
+		if errors.Is(err, client.ErrHostileName) {
+			return listing{}, refusedError{fmt.Errorf("%w; nothing was written", err)}
+		}
 		if err != nil {
 			return listing{}, err
 		}

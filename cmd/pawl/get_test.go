@@ -107,3 +107,21 @@ func TestGetReplacesFilesOnly(t *testing.T) {
 	call(t, env, "get", "k", "-o", filepath.Join(dir, "no", "folder")).expect(t, exitIO)
 	call(t, env, "get", "k", "-o", dir).expect(t, exitIO)
 }
+
+// Whoever reads a version that is given up meanwhile gets a reader's word: nothing of his own is fenced.
+func TestGetOfAVersionGivenUpMeanwhile(t *testing.T) {
+	t.Parallel()
+	url := fakeKey(t, publish.Pointer{Key: "k", Token: 1, Revision: 1, Primary: "a.txt", Files: 1}, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/problem+json")
+		w.WriteHeader(http.StatusGone)
+		_, _ = io.WriteString(w, `{"code":"generation-collected","status":410,"detail":"generation 1 was given up","key":"k","token":1}`)
+	})
+	env, dir := []string{"PAWL_URL=" + url}, t.TempDir()
+	for _, output := range [][]string{{"--dir", filepath.Join(dir, "folder")}, {"-o", filepath.Join(dir, "file")}} {
+		got := call(t, env, append([]string{"get", "k"}, output...)...)
+		got.expect(t, exitRefused, "generation-collected: version 1 was given up by the retention policy")
+		if strings.Contains(got.stderr, "fenced") || strings.Contains(got.stderr, "retried") {
+			t.Errorf("a reader is told what a worker is: %s", got.stderr)
+		}
+	}
+}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -67,6 +68,9 @@ func wholeHistory(ctx context.Context, c *client.Client, key publish.Key, limit 
 }
 
 func printHistory(w io.Writer, history publish.HistoryPage) {
+	if p := history.Pinned; p != nil {
+		row(w, "pinned by %s since %s: %s", p.By, stamp(&p.At), p.Reason)
+	}
 	row(w, "TOKEN\tWHAT\tWHEN\tWHO\t")
 	for _, g := range history.Generations {
 		mark := ""
@@ -79,11 +83,25 @@ func printHistory(w io.Writer, history publish.HistoryPage) {
 		for _, r := range g.Receipts {
 			row(w, "%d\tpublished %s\t%s\t%s\t%s", r.Token, r.Version(), stamp(&r.PublishedAt), r.Publisher, extent(r))
 		}
-		row(w, "%d\tgranted\t%s\t%s\t%s %s", g.Token, stamp(&g.GrantedAt), g.Holder, g.State, mark)
+		if b := g.Broken; b != nil {
+			row(w, "%d\tlease broken\t%s\t%s\t%s", g.Token, stamp(&b.At), b.By, b.Reason)
+		}
+		row(w, "%d\t%s\t%s\t%s\t%s %s", g.Token, grantedAs(g), stamp(&g.GrantedAt), g.Holder, cmp.Or(g.Reason, string(g.State)), mark)
 	}
 	for _, r := range history.Lost {
 		printRejection(w, r)
 	}
+}
+
+// grantedAs tells what a token was for.
+func grantedAs(g publish.Generation) string {
+	switch {
+	case g.Kind == publish.KindRollback && g.Target != nil:
+		return "rollback to " + g.Target.String()
+	case g.Kind == publish.KindRetire:
+		return "retired"
+	}
+	return "granted"
 }
 
 // printRejection shows who came back too late, when, and with which token.
@@ -96,9 +114,13 @@ func printRejection(w io.Writer, r publish.Rejection) {
 	if r.Repeat > 1 {
 		times = fmt.Sprintf(", %d times", r.Repeat)
 	}
-	newer := r.AcceptedToken
-	if newer <= r.Token {
-		newer = r.GrantedToken
+	row(w, "%d\t%s rejected\t%s\t%s\t%s: token %d (%s) was ahead%s", r.Token, r.Operation, stamp(&r.LastAt), who, r.Code, aheadOf(r), r.SupersededBy, times)
+}
+
+// aheadOf is the token that has fenced a stale request.
+func aheadOf(r publish.Rejection) publish.Token {
+	if r.AcceptedToken > r.Token {
+		return r.AcceptedToken
 	}
-	row(w, "%d\t%s rejected\t%s\t%s\t%s: token %d (%s) was ahead%s", r.Token, r.Operation, stamp(&r.LastAt), who, r.Code, newer, r.SupersededBy, times)
+	return r.GrantedToken
 }

@@ -16,6 +16,9 @@ func main() { os.Exit(program()) }
 // program is main for a test binary as well. INT and TERM end what runs in good order; the same signal again ends it at
 // once, since by then it has its default effect.
 func program() int {
+	if code, asked := guard(os.Args); asked {
+		return code
+	}
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM)
 	ctx, cancel := context.WithCancelCause(ownProcess(context.Background()))

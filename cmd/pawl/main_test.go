@@ -6,8 +6,11 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net/http"
 	"net/http/httptest"
 	"os"
+	"os/signal"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -23,7 +26,22 @@ import (
 
 // TestMain lets this test binary be the pawl program as well, so that tests have real processes of it.
 func TestMain(m *testing.M) {
-	testscript.Main(leakChecked{m}, map[string]func(){"pawl": func() { os.Exit(program()) }})
+	testscript.Main(leakChecked{m}, map[string]func(){
+		"pawl":             func() { os.Exit(program()) },
+		"run-guard":        func() { os.Exit(program()) },
+		"count-interrupts": countInterrupts,
+	})
+}
+
+// countInterrupts is a command that isn't ended by INT, and tells each one.
+func countInterrupts() {
+	interrupts := make(chan os.Signal, 8)
+	signal.Notify(interrupts, os.Interrupt)
+	_ = os.WriteFile("a.pid", []byte(strconv.Itoa(os.Getpid())), 0o600)
+	for n := 1; ; n++ {
+		<-interrupts
+		_ = os.WriteFile(fmt.Sprintf("interrupt-%d", n), nil, 0o600)
+	}
 }
 
 // leakChecked runs the tests and then looks for goroutines that they left behind.
@@ -97,6 +115,21 @@ func (r *rig) publish(t *testing.T, lease client.Lease, path publish.Path, body 
 		t.Fatal(err)
 	}
 	return receipt
+}
+
+// read returns what is current under the key k.
+func (r *rig) read(t *testing.T) string {
+	t.Helper()
+	resp, err := http.Get(r.url + "/v1/keys/k/-/current")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil || resp.StatusCode != http.StatusOK {
+		t.Fatalf("%s, %v: %s", resp.Status, err, body)
+	}
+	return string(body)
 }
 
 // result is what a command line that ran in this process did.

@@ -68,16 +68,24 @@ func extent(r publish.Receipt) string {
 
 // printReceipt prints what a publish did.
 func (a *app) printReceipt(receipt publish.Receipt, url string) error {
+	a.noticeSuperseded(receipt)
+	if err := a.printReceiptLines(receipt, url); err != nil {
+		return receiptUnwritten(receipt, err)
+	}
+	return nil
+}
+
+func (a *app) noticeSuperseded(receipt publish.Receipt) {
 	if receipt.SupersededBy != 0 {
 		a.notice("token %d was granted meanwhile; a publish by it will replace this version", receipt.SupersededBy)
 	}
-	err := a.printReceiptLines(receipt, url)
-	if err != nil {
-		// The exit code tells of the output. Without a word it would look as if the publish had failed.
-		return ioError{fmt.Errorf("%s version %s is published all the same (token %d); only its receipt is lost: %w",
-			receipt.Key, receipt.Version(), receipt.Token, err)}
-	}
-	return nil
+}
+
+// receiptUnwritten is the error of a receipt that didn't get out. The exit code tells of the output; without a word it would look as
+// if the publish had failed.
+func receiptUnwritten(receipt publish.Receipt, err error) error {
+	return ioError{fmt.Errorf("%s version %s is published all the same (token %d); only its receipt is lost: %w",
+		receipt.Key, receipt.Version(), receipt.Token, err)}
 }
 
 func (a *app) printReceiptLines(receipt publish.Receipt, url string) error {

@@ -25,7 +25,14 @@ type process struct {
 // startPawl starts the program in a folder, with env added to this process's.
 func startPawl(t *testing.T, dir string, env []string, args ...string) *process {
 	t.Helper()
-	p := &process{cmd: exec.Command("pawl", args...), done: make(chan struct{})}
+	p := &process{cmd: exec.Command("pawl", args...)}
+	p.start(t, dir, env)
+	return p
+}
+
+func (p *process) start(t *testing.T, dir string, env []string) {
+	t.Helper()
+	p.done = make(chan struct{})
 	p.cmd.Dir, p.cmd.Stdout, p.cmd.Stderr = dir, &p.stdout, &p.stderr
 	p.cmd.Env = append(os.Environ(), append(env, "GORACE=atexit_sleep_ms=0")...)
 	if err := p.cmd.Start(); err != nil {
@@ -39,10 +46,9 @@ func startPawl(t *testing.T, dir string, env []string, args ...string) *process 
 		_ = p.cmd.Process.Kill()
 		<-p.done
 		if t.Failed() {
-			t.Logf("pawl %s printed %q and %q", strings.Join(args, " "), p.stdout.String(), p.stderr.String())
+			t.Logf("%s printed %q and %q", strings.Join(p.cmd.Args, " "), p.stdout.String(), p.stderr.String())
 		}
 	})
-	return p
 }
 
 func (p *process) signal(t *testing.T, sig syscall.Signal) {
@@ -122,4 +128,10 @@ func touch(t *testing.T, path string) {
 	if err := os.WriteFile(path, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// awaitFile waits until there is a file of that name in a folder.
+func awaitFile(t *testing.T, dir, name string) {
+	t.Helper()
+	eventually(t, name, func() bool { _, err := os.Stat(filepath.Join(dir, name)); return err == nil })
 }

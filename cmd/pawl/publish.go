@@ -145,12 +145,11 @@ func (a *app) publishRequest(f publishFlags) (publish.PublishRequest, error) {
 		}
 	}
 	if f.manifestDigest != "" {
-		if req.ManifestDigest, err = publish.ParseDigest(f.manifestDigest); err != nil {
+		digest, err := publish.ParseDigest(f.manifestDigest)
+		if err != nil {
 			return req, usageError{fmt.Errorf("--manifest-digest: %w", err)}
 		}
-		if req.ManifestDigest.IsZero() {
-			return req, usageError{errors.New("--manifest-digest is all zeros, which is the digest of no manifest; give the real one, or leave it out")}
-		}
+		req.ManifestDigest = &digest
 	}
 	if f.ifMatch != "" {
 		version, err := publish.ParseVersion(strings.Trim(f.ifMatch, `"`))

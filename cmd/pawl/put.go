@@ -44,7 +44,7 @@ func (a *app) putCommand() *cobra.Command {
 			if err := flags.onlyForFolders(a); err != nil {
 				return err
 			}
-			up, err := a.openUpload(args[1], flags)
+			up, err := a.openUpload(ctx, args[1], flags)
 			if err != nil {
 				return err
 			}
@@ -86,7 +86,7 @@ type putFlags struct {
 }
 
 // openUpload opens the file and reads a regular one once, for what it promises of it.
-func (a *app) openUpload(file string, flags putFlags) (*upload, error) {
+func (a *app) openUpload(ctx context.Context, file string, flags putFlags) (*upload, error) {
 	mode, err := flags.direct.mode()
 	if err != nil {
 		return nil, err
@@ -110,7 +110,7 @@ func (a *app) openUpload(file string, flags putFlags) (*upload, error) {
 	if err != nil {
 		return nil, missingError{err}
 	}
-	if err := up.read(f); err != nil {
+	if err := up.read(ctx, f); err != nil {
 		up.close()
 		return nil, err
 	}
@@ -147,8 +147,9 @@ func (a *app) put(ctx context.Context, c *client.Client, grant publish.Grant, up
 func (a *app) putInOneGo(ctx context.Context, c *client.Client, acquire publish.AcquireRequest, up *upload) error {
 	lease, err := c.Acquire(ctx, acquire)
 	if err != nil {
-		return err
+		return orSignal(ctx, err)
 	}
+	a.noticeTokens(lease)
 	keeper := c.KeepLease(ctx, lease)
 	defer a.giveBack(ctx, c, keeper)
 	defer a.noticeExpiry(keeper)()
@@ -178,7 +179,7 @@ func (a *app) noticeExpiry(keeper *client.Keeper) (stop func()) {
 }
 
 func expiryNotice(token publish.Token) string {
-	return fmt.Sprintf("the lease of token %d expired by the own clock, the server didn't answer in time; trying on", token)
+	return fmt.Sprintf("the lease of token %d expired by the own clock: no renewal was answered in time, because the server was away or this process stood still; trying on", token)
 }
 
 // releaseTimeout bounds the release of a lease that would expire by itself as well.

@@ -80,8 +80,9 @@ func (a *app) putFolderVerb(ctx context.Context, key publish.Key, folder string,
 	}
 	acquired, err := c.Acquire(ctx, acquire)
 	if err != nil {
-		return err
+		return orSignal(ctx, err)
 	}
+	put.app.noticeTokens(acquired)
 	keeper := c.KeepLease(ctx, acquired)
 	defer a.giveBack(ctx, c, keeper)
 	req.Grant, put.abandon = acquired.Grant(), true
@@ -137,13 +138,14 @@ func (p *folderPut) run(ctx context.Context, req publish.PublishRequest, andPubl
 	p.meter.Stop()
 	if andPublish {
 		// What becomes current is this folder, whole, and nothing else that somebody has put into the generation.
-		req.ManifestDigest = publish.ManifestDigest(p.stored)
+		digest := publish.ManifestDigest(p.stored)
 		if sealed {
 			// Perhaps by an earlier run of this command, whose answer was lost. The digest of all files tells.
-			if req.ManifestDigest, err = p.set.manifestDigest(ctx, p.parallel); err != nil {
+			if digest, err = p.set.manifestDigest(ctx, p.parallel); err != nil {
 				return err
 			}
 		}
+		req.ManifestDigest = &digest
 		receipt, err := p.client.Publish(ctx, req)
 		if errors.Is(err, publish.ErrDigestMismatch) {
 			return otherSetError{p.set.folder, req.Grant}
@@ -203,7 +205,7 @@ func (p *folderPut) send(ctx context.Context, grant publish.Grant, file setFile)
 	if err != nil {
 		return errors.Join(ioError{err}, f.Close())
 	}
-	if err := up.read(f); err != nil {
+	if err := up.read(ctx, f); err != nil {
 		return err
 	}
 	result, err := up.send(ctx, p.client, grant)

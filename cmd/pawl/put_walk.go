@@ -192,9 +192,9 @@ func (s *fileSet) manifestDigest(ctx context.Context, parallel int) (publish.Dig
 			return err
 		}
 		defer f.Close() //nolint:errcheck // It is only read.
-		size, digest, _, err := hashFile(&endingReader{ctx, f})
+		size, digest, _, err := hashFile(ctx, f)
 		if err != nil {
-			return ioError{err}
+			return err
 		}
 		mu.Lock()
 		defer mu.Unlock()

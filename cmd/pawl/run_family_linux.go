@@ -15,7 +15,7 @@ func adoptOrphans() error { return unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0,
 // proc is a line of the process table.
 type proc struct {
 	pid, parent, group int
-	dead               bool // a zombie
+	state              byte // a letter of proc(5)
 }
 
 // list gives the living members of the family; known is false when the process table can't be read.
@@ -25,32 +25,51 @@ func (f *family) list() (members []proc, known bool) {
 		return nil, false
 	}
 	for _, p := range table {
-		if !p.dead && (p.group == f.leader || f.whole && descends(table, p)) {
+		if !p.dead() && (f.ownGroup && p.group == f.leader || f.descends(table, p)) && !f.isGuard(p) {
 			members = append(members, p)
 		}
 	}
 	return members, true
 }
 
+func (f *family) isGuard(p proc) bool { return f.guard != nil && p.pid == f.guard.PID() }
+
+// anyStopped reports whether one of those is stopped who would stop by Ctrl-Z: the family, and a guard that was just being started.
+func (f *family) anyStopped() bool {
+	table, err := processes()
+	if err != nil {
+		return true
+	}
+	for _, p := range table {
+		if p.state == 'T' && f.descends(table, p) {
+			return true
+		}
+	}
+	return false
+}
+
 // reap takes note of the end of adopted orphans, which stay in the process table until then. The command itself is waited for
 // elsewhere.
 func (f *family) reap() {
 	table, err := processes()
-	if err != nil || !f.whole {
+	if err != nil || f.root != os.Getpid() {
 		return
 	}
 	for _, p := range table {
-		if p.dead && p.parent == os.Getpid() && p.pid != f.leader {
+		if p.dead() && p.parent == os.Getpid() && p.pid != f.leader && !f.isGuard(p) {
 			_, _ = syscall.Wait4(p.pid, nil, syscall.WNOHANG, nil) //nolint:errcheck // Next time, then.
 		}
 	}
 }
 
-// descends reports whether p is a descendant of this process.
-func descends(table map[int]proc, p proc) bool {
+// descends reports whether p is a descendant of the root.
+func (f *family) descends(table map[int]proc, p proc) bool {
+	if f.root == 0 {
+		return false
+	}
 	// The table isn't read at one moment, so it may hold a loop; it is bounded by its size.
 	for range table {
-		if p.parent == os.Getpid() {
+		if p.parent == f.root {
 			return true
 		}
 		parent, found := table[p.parent]
@@ -61,6 +80,9 @@ func descends(table map[int]proc, p proc) bool {
 	}
 	return false
 }
+
+// dead says that it only waits to be reaped.
+func (p proc) dead() bool { return p.state == 'Z' || p.state == 'X' }
 
 // processes reads the process table.
 func processes() (map[int]proc, error) {
@@ -99,6 +121,5 @@ func readProcess(pid int) (proc, bool) {
 	}
 	parent, parentErr := strconv.Atoi(string(fields[1]))
 	group, groupErr := strconv.Atoi(string(fields[2]))
-	state := fields[0][0]
-	return proc{pid: pid, parent: parent, group: group, dead: state == 'Z' || state == 'X'}, parentErr == nil && groupErr == nil
+	return proc{pid, parent, group, fields[0][0]}, parentErr == nil && groupErr == nil
 }

@@ -12,3 +12,9 @@ func adoptOrphans() error { return errors.ErrUnsupported }
 func (f *family) list() (members []proc, known bool) { return nil, false }
 
 func (f *family) reap() {}
+
+// writer isn't known here.
+func (f *family) writer([]string) (writer, bool) { return writer{}, false }
+
+// anyStopped isn't known here.
+func (f *family) anyStopped() bool { return true }

@@ -48,6 +48,18 @@ type output struct {
 	name string // in root
 }
 
+func (o output) open() (*os.File, error) {
+	f, err := o.root.Open(o.name)
+	var fault *fs.PathError
+	if errors.As(err, &fault) {
+		err = fault.Err // The name and the call that failed tell people nothing beside the output's.
+	}
+	if err != nil {
+		return nil, missingError{fmt.Errorf("output %s can't be published: %w", o.name, err)}
+	}
+	return f, nil
+}
+
 // outputs are all files to publish, with the folders that they are read through: those can't be left by a link.
 type outputs struct {
 	files []output
@@ -155,20 +167,10 @@ func (a *app) nameOutputs(files []output) ([]output, error) {
 // uploadWorkers is how many files are uploaded side by side.
 const uploadWorkers = 4
 
-// upload uploads all files, and stops at the first failure or when the lease is known to be lost.
+// upload uploads all files, and stops at the first failure or when its context ends.
 func (w worker) upload(parent context.Context, files []output) error {
 	ctx, cancel := context.WithCancelCause(parent)
 	defer cancel(nil)
-	stopWatching := make(chan struct{})
-	watched := make(chan struct{})
-	go func() {
-		defer close(watched)
-		select {
-		case <-w.keeper.Lost():
-			cancel(w.keeper.Err())
-		case <-stopWatching:
-		}
-	}()
 	next := make(chan output)
 	var failed error
 	var once sync.Once
@@ -193,8 +195,6 @@ feed:
 	}
 	close(next)
 	group.Wait()
-	close(stopWatching)
-	<-watched
 	if failed != nil && parent.Err() != nil {
 		return context.Cause(parent)
 	}
@@ -202,13 +202,13 @@ feed:
 }
 
 func (w worker) uploadFile(ctx context.Context, file output) error {
-	f, err := file.root.Open(file.name)
+	f, err := file.open()
 	if err != nil {
-		return missingError{err}
+		return err
 	}
 	up := &upload{path: file.path, mode: client.DirectAuto}
 	defer up.close()
-	if err := up.read(f); err != nil {
+	if err := up.read(ctx, f); err != nil {
 		return err
 	}
 	_, err = up.send(ctx, w.client, w.lease.Grant())

@@ -31,7 +31,7 @@ func (w worker) publishedAlready(ctx context.Context, files []output) (bool, err
 		if !found {
 			return false, nil
 		}
-		if same, err := file.is(there); err != nil || !same {
+		if same, err := file.is(ctx, there); err != nil || !same {
 			return false, err
 		}
 	}
@@ -39,14 +39,14 @@ func (w worker) publishedAlready(ctx context.Context, files []output) (bool, err
 }
 
 // is reports whether an output has the bytes of a published file.
-func (o output) is(there publish.File) (bool, error) {
-	f, err := o.root.Open(o.name)
+func (o output) is(ctx context.Context, there publish.File) (bool, error) {
+	f, err := o.open()
 	if err != nil {
-		return false, missingError{err}
+		return false, err
 	}
 	up := &upload{}
 	defer up.close()
-	if err := up.read(f); err != nil {
+	if err := up.read(ctx, f); err != nil {
 		return false, err
 	}
 	return up.size == there.Size && up.sum == there.SHA256, nil

@@ -30,7 +30,7 @@ func makeScratch() (scratch, error) {
 	for {
 		path, err := os.MkdirTemp("", scratchPattern)
 		if err != nil {
-			return scratch{}, ioError{err}
+			return scratch{}, ioError{fmt.Errorf("making the folder PAWL_OUT: %w; let TMPDIR name a folder that can be written", err)}
 		}
 		lock, err := lockFolder(path)
 		if err == nil {
@@ -51,10 +51,26 @@ func makeScratch() (scratch, error) {
 
 // remove removes the folder and what is in it, then the lock.
 func (s scratch) remove() {
-	_ = os.RemoveAll(s.path) //nolint:errcheck // What can't be removed is in the folder for temporary files.
+	removeScratch(s.path)
 	if s.lock != nil {
 		_ = s.lock.Close() //nolint:errcheck // It was only locked.
 	}
+}
+
+// removeScratch removes a scratch folder. What is in a folder without the right to write can't be removed, so the owner's rights come first. What stays all the
+// same is in the folder for temporary files.
+func removeScratch(path string) {
+	_ = os.Chmod(path, 0o700)                       //nolint:errcheck // See above.
+	if root, err := os.OpenRoot(path); err == nil { // No link leads out of it.
+		_ = fs.WalkDir(root.FS(), ".", func(name string, entry fs.DirEntry, err error) error { //nolint:errcheck // See above.
+			if err == nil && entry.IsDir() {
+				_ = root.Chmod(name, 0o700) //nolint:errcheck // See above.
+			}
+			return nil
+		})
+		_ = root.Close() //nolint:errcheck // Nothing was written.
+	}
+	_ = os.RemoveAll(path) //nolint:errcheck // See above.
 }
 
 // sweepScratch removes the scratch folders of this user whose runs were killed. A folder whose lock is held belongs to a run that
@@ -79,7 +95,7 @@ func sweepScratch(now time.Time) {
 			continue // its run lives, or another sweep is at it
 		}
 		if isFolder(lock, info) {
-			_ = os.RemoveAll(path) //nolint:errcheck // See above.
+			removeScratch(path)
 		}
 		_ = lock.Close() //nolint:errcheck // It was only locked.
 	}

@@ -28,6 +28,9 @@ func (w worker) publishSettled(ctx context.Context, req publish.PublishRequest, 
 	var before []publish.Path
 	told := false
 	for {
+		if w.hold.isOver() {
+			return publish.Receipt{}, overheldError{w.flags.maxHold}
+		}
 		receipt, err := w.client.Publish(ctx, req)
 		var refusal *publish.Error
 		if !errors.As(err, &refusal) || refusal.Code != publish.ErrGenerationIncomplete {

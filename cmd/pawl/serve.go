@@ -19,8 +19,10 @@ func (a *app) serveCommand() *cobra.Command {
 		Long: "Serve the REST API and the page. Any number of replicas may run on one Postgres and one store.\n\n" +
 			"Settings: PAWL_DATABASE_URL and PAWL_BLOBS (both needed), PAWL_S3_ACCESS_KEY and PAWL_S3_SECRET_KEY (or their _FILE forms,\n" +
 			"or AWS's own ways), PAWL_S3_CA_FILE, PAWL_S3_PUBLIC_ENDPOINT, PAWL_S3_PART_MEMORY, PAWL_S3_VERIFY, PAWL_READS,\n" +
-			"PAWL_LISTEN, PAWL_HOSTS, PAWL_BASE_PATH, PAWL_LOG_FORMAT (text, json), PAWL_LOG_LEVEL, PAWL_ALLOW_UNAUTHENTICATED,\n" +
-			"PAWL_SWEEP_GRACE, PAWL_SWEEP_INTERVAL, PAWL_MARKERS.",
+			"PAWL_LISTEN, PAWL_HOSTS, PAWL_BASE_PATH, PAWL_TLS_CERT and PAWL_TLS_KEY, PAWL_TRUSTED_PROXIES, PAWL_EMBED,\n" +
+			"PAWL_LOG_FORMAT (text, json), PAWL_LOG_LEVEL, PAWL_ALLOW_UNAUTHENTICATED,\n" +
+			"PAWL_SWEEP_GRACE, PAWL_SWEEP_INTERVAL, PAWL_COLLECT (on, off), PAWL_COLLECT_GRACE, PAWL_COLLECT_INTERVAL, PAWL_MARKERS,\n" +
+			"PAWL_EVENTS_KEEP, PAWL_EVENTS_POLL, PAWL_EVENTS_HEARTBEAT, PAWL_EVENTS_STREAMS, PAWL_REQUIRE_SYNCHRONOUS.",
 		Args: cobra.NoArgs,
 		RunE: a.verb(func(ctx context.Context, _ []string) error {
 			settings, err := a.serverSettings(flags, slog.LevelInfo)
@@ -38,6 +40,8 @@ func (a *app) serveCommand() *cobra.Command {
 		}),
 	}
 	flags.register(cmd.Flags(), 3*time.Second, 20*time.Second)
+	cmd.Flags().BoolVar(&flags.requireSynchronous, "require-synchronous", false,
+		"refuse to start, and to grant, on a database that may lose commits (PAWL_REQUIRE_SYNCHRONOUS)")
 	cmd.Flags().BoolVar(&migrate, "migrate", false, "bring the database's schema up to date first")
 	return cmd
 }

@@ -34,12 +34,19 @@ func startServer(ctx context.Context, s serverSettings, migrate bool) (_ *server
 			err = s.redacted(errors.Join(err, srv.closeStores()))
 		}
 	}()
-	pointers, err := pointer.Open(ctx, s.databaseURL, pointer.Options{})
+	tlsConfig, err := srv.tlsConfig(ctx)
+	if err != nil {
+		return nil, err
+	}
+	pointers, err := pointer.Open(ctx, s.databaseURL, pointer.Options{RequireSynchronous: s.requireSynchronous})
 	if err != nil {
 		return nil, configError{fmt.Errorf("PAWL_DATABASE_URL: %w", err)}
 	}
 	srv.close = append(srv.close, func() error { pointers.Close(); return nil })
 	if err := prepareSchema(ctx, s.databaseURL, migrate); err != nil {
+		return nil, err
+	}
+	if err := requireSynchronous(ctx, pointers, s.requireSynchronous); err != nil {
 		return nil, err
 	}
 	blobs, err := blobstore.Open(ctx, s.blobs, s.store.options())
@@ -49,17 +56,21 @@ func startServer(ctx context.Context, s serverSettings, migrate bool) (_ *server
 	srv.close = append(srv.close, blobs.Close)
 	metrics := web.NewMetrics()
 	gate := newStoreGate(blobs)
-	service := &publish.Service{Pointers: pointers, Blobs: gate, Log: s.log, Observer: metrics, Markers: s.markers}
+	history := &historyKeeper{PointerStore: pointers, store: pointers, blobs: gate, metrics: metrics, log: s.log}
+	service := &publish.Service{Pointers: history, Blobs: gate, Log: s.log, Observer: metrics, Markers: s.markers}
 	service.Direct = gate.direct()
+	storeOrigin := ""
 	if s.store.reads == readsRedirect {
-		if service.Reads = gate.reads(); service.Reads == nil {
+		if service.Reads, storeOrigin = gate.reads(); service.Reads == nil {
 			return nil, configError{fmt.Errorf("PAWL_READS is %s, but the store is a folder; set PAWL_READS=%s", readsRedirect, readsStream)}
 		}
 	}
 	service.Verification = s.store.verify
 	srv.close = append(srv.close, func() error { service.Close(); return nil })
 	srv.handler, err = web.New(service, web.Options{
-		BasePath: s.basePath, CheckHost: s.checkHost(), Hosts: s.hosts, Metrics: metrics, Log: s.log,
+		BasePath: s.basePath, CheckHost: s.checkHost(), Hosts: s.hosts, StoreOrigin: storeOrigin, Metrics: metrics, Log: s.log,
+		TrustedProxies: s.transport.proxies, Embed: s.transport.embed,
+		EventHeartbeat: s.events.heartbeat, EventStreams: s.events.streams,
 	})
 	if err != nil {
 		return nil, configError{fmt.Errorf("PAWL_BASE_PATH: %w", err)}
@@ -68,15 +79,22 @@ func startServer(ctx context.Context, s serverSettings, migrate bool) (_ *server
 	if err := srv.startStore(ctx, start); err != nil {
 		return nil, err
 	}
+	history.handler = srv.handler
+	history.start(ctx)
+	srv.close = append(srv.close, history.stop)
+	srv.close = append(srv.close, startEvents(ctx, service, metrics, s.events).stop)
 	sweeper := startSweeper(ctx, service, metrics, s.sweep, s.log)
 	srv.close = append(srv.close, sweeper.stop)
+	collector := startCollector(ctx, service, metrics, s.collect, s.log)
+	srv.close = append(srv.close, collector.stop)
 	var listen net.ListenConfig
 	srv.listener, err = listen.Listen(ctx, "tcp", s.listen)
 	if err != nil {
 		return nil, configError{fmt.Errorf("PAWL_LISTEN (or --listen): %w; choose a free address", err)}
 	}
 	srv.http = web.NewServer(srv.handler, s.log)
-	go func() { srv.failed <- srv.http.Serve(srv.listener) }()
+	srv.http.TLSConfig = tlsConfig
+	go func() { srv.failed <- srv.serveListener() }()
 	s.log.InfoContext(ctx, "server_started", "address", srv.listener.Addr().String(), "version", version())
 	return srv, nil
 }
@@ -102,7 +120,7 @@ func prepareSchema(ctx context.Context, databaseURL string, migrate bool) error 
 
 // url is where the server is reached from this machine.
 func (srv *server) url() string {
-	return "http://" + srv.listener.Addr().String() + srv.settings.basePath
+	return srv.settings.transport.scheme() + "://" + srv.listener.Addr().String() + srv.settings.basePath
 }
 
 // serve serves until ctx ends or failed tells that something the server lives on has ended. Then it stops everything: readiness

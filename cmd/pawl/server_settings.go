@@ -25,6 +25,7 @@ const defaultListen = "127.0.0.1:8484"
 type serverFlags struct {
 	listen, blobs, basePath, hosts string
 	drain, grace                   time.Duration
+	requireSynchronous             bool
 }
 
 func (f *serverFlags) register(flags *pflag.FlagSet, drain, grace time.Duration) {
@@ -43,8 +44,12 @@ type serverSettings struct {
 	ownFolder                            bool     // blobs is a folder that nobody else uses
 	hosts                                []string // what a request's Host may be, besides this machine itself
 	markers                              bool
+	requireSynchronous                   bool
 	drain, grace                         time.Duration
 	sweep                                sweepSettings
+	collect                              collectSettings
+	events                               eventSettings
+	transport                            transportSettings
 	log                                  *slog.Logger
 }
 
@@ -58,14 +63,14 @@ func (a *app) serverSettings(f serverFlags, level slog.Level) (serverSettings, e
 		drain:       f.drain,
 		grace:       f.grace,
 	}
-	switch markers := a.getenv("PAWL_MARKERS"); markers {
-	case "", "false":
-	case "true":
-		s.markers = true
-	default:
-		return s, configError{fmt.Errorf("PAWL_MARKERS is %q; it must be true or false", markers)}
-	}
 	var err error
+	if s.markers, err = a.yes("PAWL_MARKERS"); err != nil {
+		return s, err
+	}
+	if s.requireSynchronous, err = a.yes("PAWL_REQUIRE_SYNCHRONOUS"); err != nil {
+		return s, err
+	}
+	s.requireSynchronous = s.requireSynchronous || f.requireSynchronous
 	if s.store, err = a.storeSettings(s.blobs); err != nil {
 		return s, err
 	}
@@ -76,6 +81,15 @@ func (a *app) serverSettings(f serverFlags, level slog.Level) (serverSettings, e
 	if s.sweep, err = a.sweepSettings(); err != nil {
 		return s, err
 	}
+	if s.collect, err = a.collectSettings(); err != nil {
+		return s, err
+	}
+	if s.events, err = a.eventSettings(); err != nil {
+		return s, err
+	}
+	if s.transport, err = a.transportSettings(); err != nil {
+		return s, err
+	}
 	if _, _, err := net.SplitHostPort(s.listen); err != nil {
 		return s, configError{fmt.Errorf("PAWL_LISTEN (or --listen) is %q; it must look like %s", s.listen, defaultListen)}
 	}
@@ -83,6 +97,18 @@ func (a *app) serverSettings(f serverFlags, level slog.Level) (serverSettings, e
 		return s, configError{fmt.Errorf("PAWL_HOSTS (or --hosts): %w", err)}
 	}
 	return s, nil
+}
+
+// yes reads a setting that is true or false; not set is false.
+func (a *app) yes(name string) (bool, error) {
+	switch text := a.getenv(name); text {
+	case "", "false":
+		return false, nil
+	case "true":
+		return true, nil
+	default:
+		return false, configError{fmt.Errorf("%s is %q; it must be true or false", name, text)}
+	}
 }
 
 // checkHost reports whether requests for other hosts are refused. On loopback nobody is asked for a credential, and what

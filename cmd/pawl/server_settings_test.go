@@ -77,6 +77,28 @@ func TestHostsSetting(t *testing.T) {
 	}
 }
 
+func TestTransportSettings(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		set  string
+		code int
+	}{
+		{"PAWL_TRUSTED_PROXIES=10.0.0.0/8, 192.0.2.7", 0},
+		{"PAWL_TRUSTED_PROXIES=proxy.example", exitConfig},
+		{"PAWL_TLS_CERT=cert.pem", exitConfig},
+		{"PAWL_EMBED=same-site", 0},
+		{"PAWL_EMBED=*", exitConfig},
+		{"PAWL_TLS_KEY=key.pem", exitConfig},
+	} {
+		a := &app{stderr: io.Discard, getenv: lookup([]string{test.set})}
+		_, err := a.serverSettings(serverFlags{}, slog.LevelInfo)
+		name, _, _ := strings.Cut(test.set, "=")
+		if err != nil && (exitCode(err) != test.code || !strings.Contains(err.Error(), name)) || err == nil && test.code != 0 {
+			t.Errorf("%s: %v", test.set, err)
+		}
+	}
+}
+
 func TestStoreSettings(t *testing.T) {
 	t.Parallel()
 	read := func(env ...string) (storeSettings, error) {

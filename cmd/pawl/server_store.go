@@ -72,7 +72,7 @@ func (s serverSettings) origins() []string {
 	if len(s.store.corsOrigins) > 0 || s.listen == "" {
 		return s.store.corsOrigins
 	}
-	return []string{"http://" + s.listen}
+	return []string{s.transport.scheme() + "://" + s.listen}
 }
 
 // options are the settings as the store takes them.

@@ -191,6 +191,9 @@ func (a *app) acquireRequest(key publish.Key, l leaseFlags) (publish.AcquireRequ
 	if err != nil {
 		return publish.AcquireRequest{}, err
 	}
+	if l.wait < 0 {
+		return publish.AcquireRequest{}, usageError{fmt.Errorf("--wait is %s; it must not be negative", l.wait)}
+	}
 	holder := a.setting(l.holder, "PAWL_HOLDER")
 	if holder == "" {
 		holder = defaultHolder()
@@ -199,7 +202,9 @@ func (a *app) acquireRequest(key publish.Key, l leaseFlags) (publish.AcquireRequ
 }
 
 // defaultHolder is user@host:pid.
-func defaultHolder() string {
+func defaultHolder() string { return fmt.Sprintf("%s:%d", userAtHost(), os.Getpid()) }
+
+func userAtHost() string {
 	name := "unknown"
 	if current, err := user.Current(); err == nil {
 		name = current.Username
@@ -208,7 +213,7 @@ func defaultHolder() string {
 	if err != nil {
 		host = "localhost"
 	}
-	return fmt.Sprintf("%s@%s:%d", name, host, os.Getpid())
+	return name + "@" + host
 }
 
 // pairs reads flags of the form name=value.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -19,24 +20,17 @@ func (a *app) statCommand() *cobra.Command {
 		Short: "Show a key's current version and who holds its lease",
 		Args:  cobra.ExactArgs(1),
 		RunE: a.verb(func(ctx context.Context, args []string) error {
-			key, err := a.key(args[0])
-			if err != nil {
-				return err
-			}
-			c, err := a.newClient(quickRetry)
-			if err != nil {
-				return err
-			}
-			defer c.Close()
-			state, err := keyState(ctx, c, key)
-			if err != nil {
-				return err
-			}
-			if a.json {
-				return a.printJSON(state)
-			}
-			a.table(func(w io.Writer) { state.print(w, c) })
-			return nil
+			return a.onKey(args[0], func(c *client.Client, key publish.Key) error {
+				state, err := keyState(ctx, c, key)
+				if err != nil {
+					return err
+				}
+				if a.json {
+					return a.printJSON(state)
+				}
+				a.table(func(w io.Writer) { state.print(w, c) })
+				return nil
+			})
 		}),
 	}
 }
@@ -46,6 +40,8 @@ type stated struct {
 	Key     publish.Key      `json:"key"`
 	Pointer *publish.Pointer `json:"pointer"`
 	Lease   *publish.Lease   `json:"lease"`
+	// Retired is why there is no pointer any more.
+	Retired *publish.Retirement `json:"retired,omitempty"`
 }
 
 // keyState asks for both parts; a key that has neither is not found.
@@ -55,6 +51,10 @@ func keyState(ctx context.Context, c *client.Client, key publish.Key) (stated, e
 	switch {
 	case err == nil:
 		state.Pointer = &pointer
+	case errors.Is(err, publish.ErrRetired):
+		if refusal := (*publish.Error)(nil); errors.As(err, &refusal) {
+			state.Retired = refusal.Retired
+		}
 	case !errors.Is(err, publish.ErrNotFound):
 		return stated{}, err
 	}
@@ -87,6 +87,11 @@ func (s stated) print(w io.Writer, c *client.Client) {
 		for _, name := range slices.Sorted(maps.Keys(p.Metadata)) {
 			row(w, "metadata\t%s=%s", name, p.Metadata[name])
 		}
+		if p.Pinned != nil {
+			row(w, "pinned\t%s by %s: %s", stamp(&p.Pinned.At), p.Pinned.By, p.Pinned.Reason)
+		}
+	} else if r := s.Retired; r != nil {
+		row(w, "version\tnone; retired %s by %s: %s", stamp(&r.At), r.By, cmp.Or(r.Reason, "no reason given"))
 	} else {
 		row(w, "version\tnone yet")
 	}

@@ -17,8 +17,8 @@ import (
 type storeGate struct {
 	blobstore.Store
 	open  atomic.Bool
-	tried atomic.Bool            // what the store can do was tried out once, however that went
-	why   atomic.Pointer[string] // what keeps it closed
+	tried atomic.Bool           // what the store can do was tried out once, however that went
+	why   atomic.Pointer[error] // what keeps it closed
 }
 
 func newStoreGate(store blobstore.Store) *storeGate {
@@ -28,16 +28,19 @@ func newStoreGate(store blobstore.Store) *storeGate {
 }
 
 func (g *storeGate) keepClosed(why error) {
-	text := why.Error()
-	g.why.Store(&text)
+	g.why.Store(&why)
 }
 
-// check returns an error of kind unavailable while the gate is closed.
+// check returns an error of kind unavailable while the gate is closed. It may be the database that didn't answer.
 func (g *storeGate) check() error {
 	if g.open.Load() {
 		return nil
 	}
-	return publish.Unavailable("the blob store", errors.New(*g.why.Load()))
+	why := *g.why.Load()
+	if errors.Is(why, publish.ErrUnavailable) {
+		return why
+	}
+	return publish.Unavailable("the blob store", why)
 }
 
 // Put is the store's.
@@ -70,6 +73,14 @@ func (g *storeGate) List(ctx context.Context, prefix string) iter.Seq2[publish.O
 		return func(yield func(publish.ObjectInfo, error) bool) { yield(publish.ObjectInfo{}, err) }
 	}
 	return g.Store.List(ctx, prefix)
+}
+
+// Unfinished is the store's, for the same reason.
+func (g *storeGate) Unfinished(ctx context.Context, prefix string) iter.Seq2[publish.ObjectName, error] {
+	if err := g.check(); err != nil {
+		return func(yield func(publish.ObjectName, error) bool) { yield("", err) }
+	}
+	return g.Store.Unfinished(ctx, prefix)
 }
 
 // Check makes a replica unready as long as the gate is closed, and until it has tried the store out: other replicas may offer
@@ -122,13 +133,13 @@ func (d *directGate) FinishParts(ctx context.Context, name publish.ObjectName, i
 	return d.DirectStore.FinishParts(ctx, name, id, parts)
 }
 
-// reads sends readers to the store, as soon as that was seen to take signed requests; nil where it can't.
-func (g *storeGate) reads() publish.ReadSigner {
+// reads sends readers to the store, at its origin, as soon as that was seen to take signed requests; nil where it can't.
+func (g *storeGate) reads() (signer publish.ReadSigner, origin string) {
 	store, ok := g.Store.(*blobstore.S3)
 	if !ok {
-		return nil
+		return nil, ""
 	}
-	return &readGate{store}
+	return &readGate{store}, store.ReadOrigin()
 }
 
 type readGate struct{ store *blobstore.S3 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
 	"math/rand/v2"
 	"sync"
@@ -33,15 +32,7 @@ func (a *app) sweepSettings() (s sweepSettings, err error) {
 }
 
 func (a *app) sweepTime(name string, standard time.Duration) (time.Duration, error) {
-	text := a.getenv(name)
-	if text == "" {
-		return standard, nil
-	}
-	d, err := time.ParseDuration(text)
-	if err != nil || d < leastSweepTime {
-		return 0, configError{fmt.Errorf("%s is %q; set it to a duration of at least %s, such as %q", name, text, leastSweepTime, standard)}
-	}
-	return d, nil
+	return a.atLeast(name, leastSweepTime, standard)
 }
 
 // sweeper removes what uploads left as long as the server runs, and tells the database which uploads of this server are alive. Every

@@ -58,7 +58,7 @@ type upload struct {
 }
 
 // read reads a regular file once, so that it can be sent in parts, and a repetition is recognised. Other files are streams.
-func (u *upload) read(f *os.File) error {
+func (u *upload) read(ctx context.Context, f *os.File) error {
 	u.opened = f
 	info, err := f.Stat()
 	switch {
@@ -71,8 +71,8 @@ func (u *upload) read(f *os.File) error {
 		return nil
 	}
 	u.before = info
-	if u.size, u.sum, u.crc, err = hashFile(f); err != nil {
-		return ioError{err}
+	if u.size, u.sum, u.crc, err = hashFile(ctx, f); err != nil {
+		return err
 	}
 	u.file = f
 	return nil

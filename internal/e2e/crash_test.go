@@ -127,10 +127,9 @@ func TestCase15KilledAfterTheCommit(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
 	dsn := testenv.Postgres(t)
-	proxy, through := testenv.PostgresProxy(t, dsn)
 	blobs := directory(t)
-	s, other := serve(t, through, blobs), serve(t, dsn, blobs)
-	// A first publish prepares its statement on the server's connection: preparing needs an answer.
+	s, proxy := serveUnanswered(t, dsn, blobs)
+	other := serve(t, dsn, blobs)
 	if err := ship(ctx, s.api, "crash/ready"); err != nil {
 		t.Fatal(err)
 	}
@@ -165,6 +164,14 @@ func TestCase15KilledAfterTheCommit(t *testing.T) {
 	if err != nil || !receipt.Replayed || receipt.Revision != 1 {
 		t.Errorf("the retry: %+v, %v; want the receipt replayed", receipt, err)
 	}
+}
+
+// serveUnanswered starts a server whose answers from Postgres a test can drop: its statements aren't prepared, so that they need no answer before their own,
+// and nothing of its own waits for one. A first publish, before the answers are dropped, opens connections, which needs answers as well.
+func serveUnanswered(t *testing.T, dsn, blobs string) (*server, *testenv.FaultProxy) {
+	t.Helper()
+	proxy, through := testenv.PostgresProxy(t, dsn)
+	return serve(t, through+"&default_query_exec_mode=exec", blobs, "PAWL_EVENTS_POLL=1h"), proxy
 }
 
 // ship acquires a key, uploads a file and publishes it.

@@ -25,6 +25,18 @@ import (
 // nginx starts a proxy of its own before a server and returns its address. location is the inside of its one location, beside proxy_pass.
 func nginx(t *testing.T, s *server, location string) (url string) {
 	t.Helper()
+	return nginxWith(t, s, "", location)
+}
+
+// nginxWith is nginx with settings beside the server's, such as those of a cache.
+func nginxWith(t *testing.T, s *server, settings, location string) (url string) {
+	t.Helper()
+	return nginxOf(t, settings, fmt.Sprintf("location / { proxy_pass %s;\n%s\n}", s.url, location), "/livez")
+}
+
+// nginxOf starts a proxy with settings and the inside of its one server, and waits until it answers on a path.
+func nginxOf(t *testing.T, settings, inside, ready string) (url string) {
+	t.Helper()
 	program, err := exec.LookPath("nginx")
 	if err != nil {
 		program = "/usr/sbin/nginx" // Debian keeps it out of the PATH of users.
@@ -39,6 +51,7 @@ func nginx(t *testing.T, s *server, location string) (url string) {
 	}
 	dir := testenv.TempDir(t)
 	var temp strings.Builder
+	temp.WriteString(settings + "\n")
 	for _, kind := range []string{"client_body", "proxy", "fastcgi", "uwsgi", "scgi"} {
 		fmt.Fprintf(&temp, "%s_temp_path %s;\n", kind, filepath.Join(dir, kind))
 	}
@@ -48,9 +61,9 @@ events {}
 http {
 access_log off;
 %s
-server { listen %s; location / { proxy_pass %s;
+server { listen %s;
 %s
-} } }`, dir, temp.String(), addr, s.url, location)
+} }`, dir, temp.String(), addr, inside)
 	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -62,7 +75,7 @@ server { listen %s; location / { proxy_pass %s;
 			t.Fatalf("nginx ended: %v\n%s", p.err, p.errs.String())
 		default:
 		}
-		_, err := get(url + "/livez")
+		_, err := get(url + ready)
 		return err
 	})
 	return url
@@ -169,15 +182,14 @@ func TestCase30GatewayTimeoutOnPublish(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
 	dsn, blobs := testenv.Postgres(t), directory(t)
-	proxy, through := testenv.PostgresProxy(t, dsn)
-	s, other := serve(t, through, blobs), serve(t, dsn, blobs)
+	s, proxy := serveUnanswered(t, dsn, blobs)
+	other := serve(t, dsn, blobs)
 	impatient := nginx(t, s, "proxy_read_timeout 1s;")
 	once, err := client.New(impatient, client.Options{RetryFor: -1})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer once.Close()
-	// A first publish prepares its statement on the server's connection: preparing needs an answer.
 	if err := ship(ctx, s.api, "nginx/ready"); err != nil {
 		t.Fatal(err)
 	}

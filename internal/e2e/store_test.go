@@ -95,7 +95,7 @@ func TestServerWaitsForItsStore(t *testing.T) {
 	if body, err := get(s.url + "/readyz"); err == nil || !strings.Contains(err.Error(), "503") {
 		t.Errorf("before the store answers it is ready: %s, %v", body, err)
 	}
-	if put := s.pawl("put", "k", binary(t), "--path", "f", "--retry-for", "0s"); put.exit() != 74 {
+	if put := s.pawl("put", "k", binary(t), "--path", "f", "--retry-for", "0s"); put.exit() != 69 {
 		t.Errorf("an upload before the store answers: %s", put.errs.String())
 	}
 	if said := s.errs.String(); !strings.Contains(said, "store_not_ready") || !strings.Contains(said, "endpoint=… in PAWL_BLOBS") {
@@ -142,7 +142,8 @@ func TestDoctor(t *testing.T) {
 		t.Errorf("%+v, %v", report, err)
 	}
 	for _, f := range report.Findings {
-		if f.Level != "ok" && f.Name != "cors" {
+		// The Postgres of tests needn't survive a crash of the machine.
+		if f.Level != "ok" && f.Name != "cors" && f.Name != "postgres commits" {
 			t.Errorf("%+v", f)
 		}
 	}

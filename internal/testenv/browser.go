@@ -5,23 +5,28 @@ package testenv
 import (
 	"context"
 	"os/exec"
+	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/network"
 	"github.com/chromedp/chromedp"
 )
 
 // browserTime bounds what one test does with its browser, the start included.
-const browserTime = 3 * time.Minute
+const browserTime = 10 * time.Minute
 
 // Tab is an open tab of a real Chromium, headless and with a profile of its own. Its methods may be called from many goroutines.
 type Tab struct {
 	t   testing.TB
 	ctx context.Context
 
-	mu      sync.Mutex
-	console []chromedp.ConsoleMessage
+	mu       sync.Mutex
+	console  []chromedp.ConsoleMessage
+	requests []string // the addresses of all, in their order
 }
 
 // Browser starts a Chromium for one test and opens an empty tab in it. It ends with the test. Without Chromium the test is skipped,
@@ -57,7 +62,17 @@ func Browser(t testing.TB) *Tab {
 	if err := chromedp.Do(ctx); err != nil { // This starts it.
 		t.Fatalf("starting %s: %v", program, err)
 	}
-	messages := chromedp.Console(ctx)
+	messages, requests := chromedp.Console(ctx), chromedp.Events(ctx, network.RequestWillBeSent)
+	listening.Go(func() {
+		for request, err := range requests {
+			if err != nil {
+				return // The tab is closed.
+			}
+			tab.mu.Lock()
+			tab.requests = append(tab.requests, request.Request.URL)
+			tab.mu.Unlock()
+		}
+	})
 	listening.Go(func() {
 		for message, err := range messages {
 			if err != nil {
@@ -79,23 +94,74 @@ func (tab *Tab) Open(url string) {
 	}
 }
 
+// Press types keys, each for itself, at whatever has the focus; "\r" is Enter.
+func (tab *Tab) Press(keys string) {
+	tab.t.Helper()
+	if err := chromedp.Do(tab.ctx, chromedp.KeyEvent(keys)); err != nil {
+		tab.t.Fatalf("pressing %q: %v", keys, err)
+	}
+}
+
+// Resize gives the tab another size, in CSS pixels.
+func (tab *Tab) Resize(width, height int64) {
+	tab.t.Helper()
+	if err := chromedp.Do(tab.ctx, chromedp.EmulateViewport(width, height)); err != nil {
+		tab.t.Fatalf("resizing to %d × %d: %v", width, height, err)
+	}
+}
+
+// Visit loads a page that may refuse to be one: a browser that saves a file instead of showing it stays where it was, which is an error.
+func (tab *Tab) Visit(url string) error {
+	return chromedp.Do(tab.ctx, chromedp.Navigate(url))
+}
+
 // Eval evaluates an expression in the page and decodes its value, or what its promise gives. It does so as the page's developer tools
 // do: the page's script-src doesn't bind it, but its connect-src does.
 func Eval[T any](tab *Tab, expression string) (T, error) {
 	return chromedp.Run(tab.ctx, chromedp.Evaluate[T](expression, chromedp.EvalAwaitPromise))
 }
 
-// CheckConsole fails the test if the browser's console has an error, a warning or an exception.
-func (tab *Tab) CheckConsole() {
+// Prefer makes the tab one of somebody who prefers a look: "light" or "dark".
+func (tab *Tab) Prefer(look string) {
+	tab.t.Helper()
+	media := emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: look}}}
+	if _, err := chromedp.Call(tab.ctx, emulation.SetEmulatedMedia, media); err != nil {
+		tab.t.Fatalf("preferring what is %s: %v", look, err)
+	}
+}
+
+// Picture is what the tab shows, as a PNG.
+func (tab *Tab) Picture() []byte {
+	tab.t.Helper()
+	picture, err := chromedp.Run(tab.ctx, chromedp.CaptureScreenshot())
+	if err != nil {
+		tab.t.Fatalf("taking a picture: %v", err)
+	}
+	return picture
+}
+
+// Requests returns the addresses of all requests that the tab has made so far.
+func (tab *Tab) Requests() []string {
+	tab.mu.Lock()
+	defer tab.mu.Unlock()
+	return slices.Clone(tab.requests)
+}
+
+// CheckConsole fails the test if the browser's console has an error, a warning or an exception. That a page of the refused addresses was answered
+// with the status of an error is none.
+func (tab *Tab) CheckConsole(refused ...string) {
 	tab.t.Helper()
 	tab.mu.Lock()
 	defer tab.mu.Unlock()
 	found := 0
 	for _, message := range tab.console {
+		if strings.HasPrefix(message.Text, "Failed to load resource") && slices.Contains(refused, message.URL) {
+			continue
+		}
 		switch message.Type {
 		case chromedp.ConsoleError, chromedp.ConsoleException, chromedp.ConsoleWarning:
 			if found++; found <= 3 { // A page in a loop says the same again and again.
-				tab.t.Errorf("the browser's console says: %s", message)
+				tab.t.Errorf("the browser's console says: %s (%s)", message, message.URL)
 			}
 		}
 	}

@@ -18,8 +18,16 @@ import (
 	"github.com/ory/dockertest/v3/docker"
 )
 
-// containerLife bounds how long a container stays when the test process dies.
-const containerLife = 15 * time.Minute
+// A container carries the label, so that the next run finds what a test process that died has left. It is older than
+// containerLife then, which no run of tests is.
+//
+// containerStart bounds how long its server takes: on a machine full of other tests a new Postgres cluster takes a
+// minute and more.
+const (
+	containerStart = 4 * time.Minute
+	containerLabel = "pawl-test"
+	containerLife  = time.Hour
+)
 
 var (
 	dockerCluster shared[*cluster]
@@ -66,7 +74,7 @@ func DockerS3(t testing.TB) S3 {
 			return S3{}, err
 		}
 		s.Endpoint = "http://" + address
-		ctx, cancel := context.WithTimeout(context.Background(), setupTimeout)
+		ctx, cancel := context.WithTimeout(context.Background(), containerStart)
 		defer cancel()
 		return s, s.awaitAnswer(ctx, nil)
 	}).withBucket(t)
@@ -82,7 +90,7 @@ func engine(t testing.TB) *dockertest.Pool {
 		if err != nil {
 			return nil, err
 		}
-		pool.MaxWait = setupTimeout
+		pool.MaxWait = containerStart
 		atEnd(func() error {
 			if transport, ok := pool.Client.HTTPClient.Transport.(*http.Transport); ok {
 				transport.CloseIdleConnections()
@@ -97,14 +105,41 @@ func engine(t testing.TB) *dockertest.Pool {
 	return pool
 }
 
-// runContainer starts a container until the end of the test process, and returns the address of its port.
+// removeLeftovers removes the containers of test processes that died.
+func removeLeftovers(pool *dockertest.Pool) error {
+	containers, err := pool.Client.ListContainers(docker.ListContainersOptions{
+		All: true, Filters: map[string][]string{"label": {containerLabel}},
+	})
+	if err != nil {
+		return fmt.Errorf("look for containers that were left: %w", err)
+	}
+	var gone *docker.NoSuchContainer
+	for _, container := range containers {
+		if time.Since(time.Unix(container.Created, 0)) < containerLife {
+			continue
+		}
+		err := pool.Client.RemoveContainer(docker.RemoveContainerOptions{ID: container.ID, RemoveVolumes: true, Force: true})
+		if err != nil && !errors.As(err, &gone) {
+			return fmt.Errorf("remove a container that was left: %w", err)
+		}
+	}
+	return nil
+}
+
+// runContainer starts a container until the end of the test process, and returns the address of its port. It doesn't use
+// dockertest's Expire: that asks the engine to stop the container, with the time as its grace, so the server is
+// signalled at once, and goes if it is quick enough to have a handler by then.
 func runContainer(pool *dockertest.Pool, image, port string, cmd []string, env ...string) (string, error) {
 	repository, tag := docker.ParseRepositoryTag(image)
+	if err := removeLeftovers(pool); err != nil {
+		return "", err
+	}
 	container, err := pool.RunWithOptions(&dockertest.RunOptions{
 		Repository:   repository,
 		Tag:          cmp.Or(tag, "latest"),
 		Cmd:          cmd,
 		Env:          env,
+		Labels:       map[string]string{containerLabel: ""},
 		ExposedPorts: []string{port},
 		PortBindings: map[docker.Port][]docker.PortBinding{docker.Port(port): {{HostIP: "127.0.0.1"}}},
 	}, func(config *docker.HostConfig) { config.AutoRemove = true })
@@ -112,9 +147,6 @@ func runContainer(pool *dockertest.Pool, image, port string, cmd []string, env .
 		return "", fmt.Errorf("run image %s: %w", image, err)
 	}
 	atEnd(func() error { return pool.Purge(container) })
-	if err := container.Expire(uint(containerLife.Seconds())); err != nil {
-		return "", fmt.Errorf("run image %s: %w", image, err)
-	}
 	address := container.GetHostPort(port)
 	if address == "" {
 		return "", errors.New("run image " + image + ": port " + port + " is not mapped")

@@ -173,9 +173,9 @@ func (s S3) Unfinished() (keys []string, err error) {
 	defer cancel()
 	err = s.withClient(func(client *minio.Client) error {
 		core := minio.Core{Client: client}
-		key, id := "", ""
+		key := ""
 		for {
-			page, err := core.ListMultipartUploads(ctx, s.Bucket, "", key, id, "", 1000)
+			page, err := core.ListMultipartUploads(ctx, s.Bucket, "", key, "", "", 1000)
 			if err != nil {
 				return err
 			}
@@ -185,7 +185,7 @@ func (s S3) Unfinished() (keys []string, err error) {
 			if !page.IsTruncated {
 				return nil
 			}
-			key, id = page.NextKeyMarker, page.NextUploadIDMarker
+			key = page.NextKeyMarker
 		}
 	})
 	return keys, err

@@ -26,6 +26,8 @@ type Blobs struct {
 	ProvesSHA256, ProvesCRC64NVME bool
 	// Counts, if set, tells which objects must not be discarded: doing so panics.
 	Counts func(publish.ObjectName) bool
+	// Keeps, if set, tells which objects must not be deleted or discarded: doing so panics.
+	Keeps func(publish.ObjectName) bool
 
 	mu         sync.Mutex
 	objects    map[publish.ObjectName][]byte
@@ -165,6 +167,7 @@ func (b *Blobs) Stat(ctx context.Context, name publish.ObjectName) (publish.Obje
 func (b *Blobs) Delete(ctx context.Context, name publish.ObjectName) error {
 	assertObjectName(name)
 	return b.Faults.Do(ctx, "Delete", func() error {
+		b.assertDispensable(name)
 		b.mu.Lock()
 		defer b.mu.Unlock()
 		if _, found := b.objects[name]; !found {
@@ -175,6 +178,13 @@ func (b *Blobs) Delete(ctx context.Context, name publish.ObjectName) error {
 	})
 }
 
+// assertDispensable panics when an object that must be kept is about to go.
+func (b *Blobs) assertDispensable(name publish.ObjectName) {
+	if b.Keeps != nil && b.Keeps(name) {
+		panic(fmt.Sprintf("publishtest: %s is deleted, and a kept generation names it", name))
+	}
+}
+
 // Discard removes the object and unfinished uploads of that name.
 func (b *Blobs) Discard(ctx context.Context, name publish.ObjectName) error {
 	assertObjectName(name)
@@ -182,6 +192,7 @@ func (b *Blobs) Discard(ctx context.Context, name publish.ObjectName) error {
 		panic(fmt.Sprintf("publishtest: %s is discarded, and a stored file names it", name))
 	}
 	return b.Faults.Do(ctx, "Discard", func() error {
+		b.assertDispensable(name)
 		b.mu.Lock()
 		defer b.mu.Unlock()
 		delete(b.objects, name)
@@ -215,14 +226,43 @@ func (b *Blobs) List(ctx context.Context, prefix string) iter.Seq2[publish.Objec
 	}
 }
 
+// Unfinished yields the names of unfinished uploads as they are when it is ranged over.
+func (b *Blobs) Unfinished(ctx context.Context, prefix string) iter.Seq2[publish.ObjectName, error] {
+	return func(yield func(publish.ObjectName, error) bool) {
+		var names []publish.ObjectName
+		err := b.Faults.Do(ctx, "Unfinished", func() error {
+			b.mu.Lock()
+			defer b.mu.Unlock()
+			for _, m := range b.multiparts {
+				if strings.HasPrefix(string(m.name), prefix) {
+					names = append(names, m.name)
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			yield("", err)
+			return
+		}
+		for _, name := range names {
+			if !yield(name, nil) {
+				return
+			}
+		}
+	}
+}
+
 // Check reports that the store can serve requests, unless a fault says otherwise.
 func (b *Blobs) Check(ctx context.Context) error {
 	return b.Faults.Do(ctx, "Check", func() error { return nil })
 }
 
-// assertObjectName panics when name isn't <key>/-/<token>/<upload>/<path>, with nothing in it that a store could take for
-// another name: a fault of the caller.
+// assertObjectName panics when name is neither <key>/-/<token>/<upload>/<path>, with nothing in it that a store could take for
+// another name, nor that of a witness: a fault of the caller.
 func assertObjectName(name publish.ObjectName) {
+	if witness, ok := strings.CutPrefix(string(name), publish.WitnessPrefix); ok && !strings.Contains(witness, "/") {
+		return
+	}
 	key, rest, found := strings.Cut(string(name), "/-/")
 	if !fs.ValidPath(string(name)) || !found || key == "-" || strings.HasPrefix(key, "-/") || strings.Count(rest, "/") < 2 {
 		panic(fmt.Sprintf("publishtest: %q is no object's name", name))

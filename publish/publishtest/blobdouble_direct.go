@@ -186,8 +186,8 @@ func (b *Blobs) Prove(ctx context.Context, name publish.ObjectName) (proof publi
 	return proof, err
 }
 
-// Unfinished returns how many uploads in parts were begun and neither finished nor discarded.
-func (b *Blobs) Unfinished() int {
+// Multiparts returns how many uploads in parts were begun and neither finished nor discarded.
+func (b *Blobs) Multiparts() int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return len(b.multiparts)

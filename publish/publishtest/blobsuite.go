@@ -37,6 +37,7 @@ func TestBlobStore(t *testing.T, open func(t *testing.T) publish.BlobStore) {
 		"Delete":              (*blobSuite).deleteTwice,
 		"DeleteLeavesOthers":  (*blobSuite).deleteLeavesOthers,
 		"Discard":             (*blobSuite).discard,
+		"UnfinishedNothing":   (*blobSuite).unfinishedNothing,
 		"ListOrder":           (*blobSuite).listOrder,
 		"ListPrefix":          (*blobSuite).listPrefix,
 		"ListMany":            (*blobSuite).listMany,

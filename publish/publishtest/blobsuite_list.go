@@ -1,12 +1,15 @@
 package publishtest
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 	"sync"
+	"testing/iotest"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -162,5 +165,27 @@ func (s *blobSuite) listCanceled() {
 	}
 	if !errors.Is(last, context.Canceled) {
 		s.Errorf("the list ended with %v; want %v", last, context.Canceled)
+	}
+}
+
+// unfinishedNothing: whole objects aren't unfinished, and neither is what a broken body has left behind. A list that was canceled says so.
+func (s *blobSuite) unfinishedNothing() {
+	s.put(s.name("small"), []byte("x"))
+	s.put(s.name("large"), pattern(1, blobPart+1))
+	broken := io.MultiReader(bytes.NewReader(pattern(2, blobPart+1)), iotest.ErrReader(errors.New("broken by the test")))
+	if err := s.store.Put(s.Context(), s.name("broken"), broken, -1, ""); err == nil {
+		s.Error("a broken body was stored")
+	}
+	for name, err := range s.store.Unfinished(s.Context(), s.prefix+"/") {
+		s.Errorf("Unfinished gave %q, %v", name, err)
+	}
+	ctx, cancel := context.WithCancel(s.Context())
+	cancel()
+	var last error
+	for _, err := range s.store.Unfinished(ctx, s.prefix+"/") {
+		last = err
+	}
+	if !errors.Is(last, context.Canceled) {
+		s.Errorf("Unfinished ended with %v; want %v", last, context.Canceled)
 	}
 }

@@ -2,9 +2,9 @@ package publishtest
 
 import (
 	"context"
+	"crypto/rand"
 	"maps"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -21,19 +21,27 @@ type Pointers struct {
 	// Clock tells the time; nil means time.Now. Set it before the first call.
 	Clock func() time.Time
 
-	mu      sync.Mutex
-	ahead   time.Duration // what Advance added to the clock
-	modes   map[string]publish.FenceMode
-	epoch   int64
-	keys    map[publish.Key]*keyRow
-	uploads int64 // the number of the last upload
+	mu       sync.Mutex
+	ahead    time.Duration             // what Advance added to the clock
+	policies map[string]publish.Policy // by prefix
+	audit    []publish.AuditEntry
+	duties   map[string]duty
+	events   eventRows
+	epoch    int64
+	keys     map[publish.Key]*keyRow
+	uploads  int64 // the number of the last upload
+	// installation is what tells the idempotency keys of this store's effects from those of others.
+	installation string
 }
 
 var _ publish.PointerStore = (*Pointers)(nil)
 
 // NewPointers makes an empty store.
 func NewPointers() *Pointers {
-	return &Pointers{modes: map[string]publish.FenceMode{}, keys: map[publish.Key]*keyRow{}}
+	return &Pointers{
+		policies: map[string]publish.Policy{}, duties: map[string]duty{}, keys: map[publish.Key]*keyRow{},
+		installation: rand.Text(),
+	}
 }
 
 // keyRow is what the store knows of one key.
@@ -45,7 +53,12 @@ type keyRow struct {
 	current     *publish.Version
 	generations []*generation // in grant order; the last one has the lease
 	lost        []*publish.Rejection
-	seen        watermarks
+	// lostOverflows tells that older records of lost tokens make room for newer ones.
+	lostOverflows bool
+	refusals      int64 // counts stale requests, repeats included
+	effects       map[publish.EffectName]*effectRow
+	pin           *publish.Pin
+	seen          watermarks
 }
 
 // generation is one grant and what was written under it.
@@ -65,6 +78,12 @@ type generation struct {
 	uploads    []*uploadRow // by number
 	receipts   []receiptRow // by revision
 	rejections []*publish.Rejection
+	// kind is "" for a worker's grant; reason and target go with it.
+	kind, reason string
+	pinned       bool // a rollback that pins
+	target       *publish.Version
+	broken       *publish.Break
+	collect      collectRow
 }
 
 // receiptRow is a receipt with what its request had asked for.
@@ -89,14 +108,6 @@ func (p *Pointers) Expire(key publish.Key) {
 	}
 }
 
-// SetFenceMode sets the policy for all keys under a prefix, which ends at a segment's border: "a/b" is for the keys "a/b"
-// and "a/b/c" but not for "a/bc", and "" is for all. The longest prefix wins.
-func (p *Pointers) SetFenceMode(prefix string, mode publish.FenceMode) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.modes[prefix] = mode
-}
-
 // RaiseEpoch acts as a restore from a backup: an unknown number of grants may be lost, so each key's next
 // token is far above its counter.
 func (p *Pointers) RaiseEpoch() {
@@ -112,8 +123,8 @@ func (p *Pointers) SetCounter(key publish.Key, counter publish.Token) {
 	p.keys[key].counter = counter
 }
 
-// Condemn gives a generation up, as the retention policy does.
-func (p *Pointers) Condemn(key publish.Key, token publish.Token) {
+// GiveUp condemns a generation, as the retention policy does.
+func (p *Pointers) GiveUp(key publish.Key, token publish.Token) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	k := p.keys[key]
@@ -158,18 +169,6 @@ func (p *Pointers) now() time.Time {
 		clock = time.Now
 	}
 	return clock().Add(p.ahead).UTC().Truncate(time.Microsecond)
-}
-
-func (p *Pointers) mode(key publish.Key) publish.FenceMode {
-	for prefix := string(key); ; {
-		if mode, ok := p.modes[prefix]; ok {
-			return mode
-		}
-		if prefix == "" {
-			return publish.FenceAccepted
-		}
-		prefix = prefix[:max(0, strings.LastIndexByte(prefix, '/'))]
-	}
 }
 
 // newest is the generation of the newest grant. A key has a row from its first grant on.

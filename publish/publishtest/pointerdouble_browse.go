@@ -73,9 +73,9 @@ func (p *Pointers) History(ctx context.Context, key publish.Key, before publish.
 		if k == nil {
 			return publish.HistoryPage{}, notFound(key)
 		}
-		result := publish.HistoryPage{Key: key, Generations: []publish.Generation{}}
+		result := publish.HistoryPage{Key: key, Generations: []publish.Generation{}, Pinned: clone(k.pin), Retired: k.retired()}
 		if before == 0 {
-			result.Lost = rejections(k.lost)
+			result.Lost = rejections(k.lost, maxShown)
 		}
 		var rows []*generation
 		for _, g := range slices.Backward(k.generations) {
@@ -120,8 +120,9 @@ func (k *keyRow) describe(g *generation) publish.Generation {
 	result := publish.Generation{
 		Key: k.key, Token: g.token, State: g.state, Holder: g.holder, Labels: cloneText(g.labels), GrantedAt: at(g.granted),
 		ReleasedAt: clone(g.released), LeaseEndedAt: clone(g.ended), SealedAt: clone(g.sealed), Revision: g.revision,
-		Current:  k.current != nil && k.current.Token == g.token,
-		Receipts: []publish.Receipt{}, Rejections: rejections(g.rejections),
+		Current: k.current != nil && k.current.Token == g.token,
+		Kind:    g.kind, Reason: g.reason, Target: clone(g.target), Broken: clone(g.broken),
+		Receipts: []publish.Receipt{}, Rejections: rejections(g.rejections, maxShown),
 	}
 	for _, row := range g.uploads {
 		switch {
@@ -137,18 +138,41 @@ func (k *keyRow) describe(g *generation) publish.Generation {
 		result.Receipts = append(result.Receipts, k.receipt(receipt))
 	}
 	result.Receipts, _ = page(result.Receipts, maxShown)
+	if len(g.rejections) > maxShown {
+		result.Refused = summed(rejections(g.rejections, publish.MaxRefusedCounted))
+	}
 	return result
+}
+
+// summed sums up rejections, newest first.
+func summed(newest []publish.Rejection) []publish.RefusedSum {
+	var sums []publish.RefusedSum
+	for _, r := range newest {
+		i := slices.IndexFunc(sums, func(s publish.RefusedSum) bool {
+			return s.Operation == r.Operation && s.AcceptedToken == r.AcceptedToken && s.GrantedToken == r.GrantedToken
+		})
+		if i < 0 {
+			sums = append(sums, publish.RefusedSum{Rejection: r, Count: 1})
+			continue
+		}
+		sums[i].Count++
+		sums[i].Repeat += r.Repeat
+		if r.FirstAt.Before(sums[i].FirstAt.Time) {
+			sums[i].FirstAt = r.FirstAt
+		}
+	}
+	return sums
 }
 
 // maxShown bounds the receipts and the rejections that one generation shows.
 const maxShown = 100
 
-// rejections shows the newest records first.
-func rejections(records []*publish.Rejection) []publish.Rejection {
+// rejections shows the newest records first, at most as many as limit.
+func rejections(records []*publish.Rejection, limit int) []publish.Rejection {
 	sorted := slices.Clone(records)
 	slices.Reverse(sorted) // Of equal times the one that was recorded last is the newer.
 	slices.SortStableFunc(sorted, func(a, b *publish.Rejection) int { return b.LastAt.Compare(a.LastAt.Time) })
-	sorted, _ = page(sorted, maxShown)
+	sorted, _ = page(sorted, limit)
 	result := make([]publish.Rejection, len(sorted))
 	for i, record := range sorted {
 		result[i] = *record

@@ -17,6 +17,9 @@ type directRow struct {
 func (p *Pointers) BeginDirect(ctx context.Context, req publish.BeginDirectRequest) (publish.DirectStart, error) {
 	path := req.Promise.Path
 	return transact(ctx, p, "BeginDirect", req.Grant.Key, func(now time.Time) (publish.DirectStart, error) {
+		if most := p.policy(req.Grant.Key).MaxFileBytes; most != 0 && req.Promise.Size > most {
+			return publish.DirectStart{}, &publish.Error{Code: publish.ErrTooLarge, Key: req.Grant.Key, Path: path, Limit: most}
+		}
 		r := request{req.Grant, publish.OperationUpload, path}
 		k, g, err := p.checkGrant(now, r)
 		if err != nil {

@@ -29,7 +29,7 @@ func (p *Pointers) checkGrant(now time.Time, r request) (*keyRow, *generation, e
 	}
 	g := k.find(r.grant.Token)
 	if g == nil {
-		return nil, nil, k.stale(now, r, nil)
+		return nil, nil, p.stale(k, now, r, nil)
 	}
 	if g.lease != r.grant.LeaseID.SHA256() {
 		return nil, nil, k.leaseLost(r.grant.Token)
@@ -39,25 +39,32 @@ func (p *Pointers) checkGrant(now time.Time, r request) (*keyRow, *generation, e
 
 // checkFence refuses what a newer grant has fenced, and what a collected or sealed generation can't take any more.
 func (p *Pointers) checkFence(now time.Time, r request, k *keyRow, g *generation) error {
-	if g.token < k.fence || p.mode(k.key) == publish.FenceGranted && g.token < k.counter {
-		return k.stale(now, r, g)
+	if g.token < k.fence || p.policy(k.key).FenceMode == publish.FenceGranted && g.token < k.counter {
+		return p.stale(k, now, r, g)
 	}
 	switch g.state {
 	case publish.StateCondemned, publish.StateCollected:
-		return &publish.Error{Code: publish.ErrGenerationCollected, Key: k.key, Token: g.token}
+		return &publish.Error{Code: publish.ErrGenerationCollected, Key: k.key, Operation: r.operation, Token: g.token}
 	case publish.StateSealed:
 		return &publish.Error{Code: publish.ErrGenerationSealed, Key: k.key, Token: g.token}
 	}
-	return nil
+	switch {
+	case r.operation != publish.OperationPublish:
+		return nil
+	case k.pin != nil:
+		return k.pinned(r.operation, g.token)
+	}
+	return p.checkSet(k, g)
 }
 
 // stale records a stale request and makes its refusal. g is nil when nothing is known of the token.
-func (k *keyRow) stale(now time.Time, r request, g *generation) error {
+func (p *Pointers) stale(k *keyRow, now time.Time, r request, g *generation) error {
 	by, since := k.supersession(r.grant.Token)
 	record := k.rejection(r, g)
 	record.AcceptedToken, record.GrantedToken = k.fence, k.counter
 	record.SupersededBy, record.SupersededAt = by, since
 	record.LastAt = at(now)
+	k.refusals++
 	if record.Repeat++; record.Repeat == 1 {
 		record.FirstAt = at(now)
 	}
@@ -65,6 +72,7 @@ func (k *keyRow) stale(now time.Time, r request, g *generation) error {
 		record.Holder = g.holder
 		record.OverrunMillis = max(0, now.Sub(g.leaseEnd()).Milliseconds())
 	}
+	p.tellRejected(k, g, record)
 	return &publish.Error{
 		Code: publish.ErrStaleToken,
 		Key:  k.key, Path: r.path, Operation: r.operation, Token: r.grant.Token,
@@ -86,6 +94,7 @@ func (k *keyRow) rejection(r request, g *generation) *publish.Rejection {
 	}
 	record := &publish.Rejection{Token: r.grant.Token, Operation: r.operation, Code: publish.ErrStaleToken, Path: r.path}
 	if g == nil && len(k.lost) == maxShown {
+		k.lostOverflows = true
 		// Anybody can make such tokens up, so only what is shown is kept.
 		oldest := slices.MinFunc(k.lost, func(a, b *publish.Rejection) int { return a.LastAt.Compare(b.LastAt.Time) })
 		k.lost = slices.DeleteFunc(k.lost, func(r *publish.Rejection) bool { return r == oldest })
@@ -99,6 +108,9 @@ func (k *keyRow) rejection(r request, g *generation) *publish.Rejection {
 func (k *keyRow) supersession(token publish.Token) (by string, since *publish.Time) {
 	if k.fence > token {
 		g := k.find(k.fence)
+		if g.kind == publish.KindRetire {
+			return g.holder, new(at(g.granted))
+		}
 		return g.holder, clone(&g.receipts[0].PublishedAt)
 	}
 	if g := k.newest(); g.token > token {

@@ -13,6 +13,7 @@ type watermarks struct {
 	receipts       int
 	sealed         map[publish.Token]publish.Digest
 	manifests      map[publish.Version]publish.Digest
+	effects        map[publish.EffectName]publish.Effect
 }
 
 // assertInvariants panics when the key's rows break what DESIGN.md says always holds: a fault of the double itself.
@@ -24,6 +25,7 @@ func (k *keyRow) assertInvariants() {
 	}
 	if k.seen.sealed == nil {
 		k.seen.sealed, k.seen.manifests = map[publish.Token]publish.Digest{}, map[publish.Version]publish.Digest{}
+		k.seen.effects = map[publish.EffectName]publish.Effect{}
 	}
 	must(k.counter >= k.seen.counter, "the counter went back from %d to %d", k.seen.counter, k.counter)
 	must(k.fence >= k.seen.fence, "the fence went back from %d to %d", k.seen.fence, k.fence)
@@ -53,6 +55,7 @@ func (k *keyRow) assertInvariants() {
 	}
 	must(last <= k.counter, "token %d was granted above the counter %d", last, k.counter)
 	must(receipts >= k.seen.receipts, "a receipt vanished")
+	k.assertEffects(must)
 	if k.current != nil {
 		must(k.current.Token == k.fence, "the pointer names %s but the fence is %d", k.current, k.fence)
 		g := k.find(k.current.Token)

@@ -2,6 +2,7 @@ package publishtest
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/pawlhq/pawl/publish"
@@ -13,6 +14,9 @@ const epochStep = 1_000_000_000
 // Acquire grants a key; see publish.LeaseStore.
 func (p *Pointers) Acquire(ctx context.Context, req publish.AcquireRequest) (publish.Lease, error) {
 	return transact(ctx, p, "Acquire", req.Key, func(now time.Time) (publish.Lease, error) {
+		if err := p.checkTTL(req.Key, req.TTL); err != nil {
+			return publish.Lease{}, err
+		}
 		k := p.keys[req.Key]
 		if k == nil {
 			k = &keyRow{key: req.Key}
@@ -20,14 +24,22 @@ func (p *Pointers) Acquire(ctx context.Context, req publish.AcquireRequest) (pub
 		sha := req.LeaseID.SHA256()
 		if len(k.generations) > 0 {
 			newest := k.newest()
+			if g := k.granted(sha); g != nil && g.kind != "" {
+				return publish.Lease{}, &publish.Error{Code: publish.ErrInvalidRequest, Key: k.key, Fields: []publish.Field{
+					{Pointer: "/lease_id", Detail: fmt.Sprintf("is that of the request that made token %d, which has no lease; draw a new one", g.token)},
+				}}
+			}
+			if newest.lease == sha && newest.givenUp() {
+				return publish.Lease{}, k.collected(newest, now, publish.OperationAcquire)
+			}
 			if newest.lease == sha && newest.released == nil {
 				newest.ttl, newest.expires = req.TTL, now.Add(req.TTL)
-				lease := k.lease(now)
+				lease := p.lease(k, now)
 				lease.LeaseID, lease.Replayed = req.LeaseID, true
 				return lease, nil
 			}
-			if k.granted(sha) != nil {
-				return publish.Lease{}, k.leaseLost(0)
+			if g := k.granted(sha); g != nil {
+				return publish.Lease{}, k.leaseLost(g.token)
 			}
 			if newest.running(now) {
 				return publish.Lease{}, k.leaseHeld(now)
@@ -41,12 +53,14 @@ func (p *Pointers) Acquire(ctx context.Context, req publish.AcquireRequest) (pub
 			k.newest().ended = new(at(k.newest().expires))
 		}
 		k.counter, k.epoch = next, p.epoch
-		k.generations = append(k.generations, &generation{
+		g := &generation{
 			token: next, lease: sha, holder: req.Holder, labels: cloneText(req.Labels), ttl: req.TTL,
 			granted: now, expires: now.Add(req.TTL), state: publish.StateOpen,
-		})
+		}
+		p.tellTakenOver(k, g)
+		k.generations = append(k.generations, g)
 		p.keys[req.Key] = k
-		lease := k.lease(now)
+		lease := p.lease(k, now)
 		lease.LeaseID = req.LeaseID
 		return lease, nil
 	})
@@ -74,6 +88,9 @@ func (p *Pointers) lostUpTo(k *keyRow) publish.Token {
 // Renew extends a lease; see publish.LeaseStore.
 func (p *Pointers) Renew(ctx context.Context, key publish.Key, id publish.LeaseID, ttl time.Duration) (publish.Lease, error) {
 	return transact(ctx, p, "Renew", key, func(now time.Time) (publish.Lease, error) {
+		if err := p.checkTTL(key, ttl); err != nil {
+			return publish.Lease{}, err
+		}
 		k := p.keys[key]
 		if k == nil {
 			return publish.Lease{}, notFound(key)
@@ -82,6 +99,9 @@ func (p *Pointers) Renew(ctx context.Context, key publish.Key, id publish.LeaseI
 		if g == nil {
 			return publish.Lease{}, k.leaseLost(0)
 		}
+		if g == k.newest() && g.givenUp() {
+			return publish.Lease{}, k.collected(g, now, publish.OperationRenew)
+		}
 		if g != k.newest() || g.released != nil {
 			return publish.Lease{}, k.leaseLost(g.token)
 		}
@@ -89,7 +109,7 @@ func (p *Pointers) Renew(ctx context.Context, key publish.Key, id publish.LeaseI
 			g.ttl = ttl
 		}
 		g.expires = now.Add(g.ttl)
-		lease := k.lease(now)
+		lease := p.lease(k, now)
 		lease.LeaseID = id
 		return lease, nil
 	})
@@ -126,16 +146,17 @@ func (p *Pointers) Lease(ctx context.Context, key publish.Key) (publish.Lease, e
 		if k == nil {
 			return publish.Lease{}, notFound(key)
 		}
-		return k.lease(now), nil
+		return p.lease(k, now), nil
 	})
 }
 
 // lease describes the newest grant, without its secret.
-func (k *keyRow) lease(now time.Time) publish.Lease {
+func (p *Pointers) lease(k *keyRow, now time.Time) publish.Lease {
 	g := k.newest()
 	lease := publish.Lease{
 		Key: k.key, Token: g.token, Holder: g.holder, Held: g.running(now), TTLMillis: g.ttl.Milliseconds(),
 		ServerTime: at(now), Current: k.version(), Labels: cloneText(g.labels),
+		EffectPrefix: p.effectPrefix(k.key),
 	}
 	if g.released == nil {
 		lease.ExpiresAt = new(at(g.expires))
@@ -154,10 +175,23 @@ func (k *keyRow) granted(sha publish.Digest) *generation {
 }
 
 func (k *keyRow) leaseLost(token publish.Token) error {
-	return &publish.Error{Code: publish.ErrLeaseLost, Key: k.key, Token: token, GrantedToken: k.counter}
+	refused := &publish.Error{Code: publish.ErrLeaseLost, Key: k.key, Token: token, GrantedToken: k.counter}
+	if g := k.find(token); g != nil {
+		refused.Broken = clone(g.broken)
+	}
+	return refused
 }
 
-func (k *keyRow) leaseHeld(now time.Time) error {
+// givenUp reports whether a worker was granted the generation, and it is condemned or collected.
+func (g *generation) givenUp() bool { return g.kind == "" && g.condemned() }
+
+// collected refuses the grant of a generation that was given up, and ends its lease.
+func (k *keyRow) collected(g *generation, now time.Time, operation string) error {
+	k.release(g, now)
+	return &publish.Error{Code: publish.ErrGenerationCollected, Key: k.key, Operation: operation, Token: g.token}
+}
+
+func (k *keyRow) leaseHeld(now time.Time) *publish.Error {
 	g := k.newest()
 	return &publish.Error{
 		Code: publish.ErrLeaseHeld, Key: k.key, Token: k.counter,

@@ -44,7 +44,7 @@ func (p *Pointers) Publish(ctx context.Context, req publish.PublishRequest) (pub
 			return publish.Receipt{}, err
 		}
 		p.carry(g, carried)
-		return k.flip(now, g, req, files, primary), nil
+		return p.flip(k, now, g, req, files, primary), nil
 	})
 }
 
@@ -58,7 +58,7 @@ func (g *generation) repeats(req publish.PublishRequest) bool {
 		!maps.Equal(last.Metadata, req.Metadata) || last.ReuseFrom != req.ReuseFrom {
 		return false
 	}
-	if !req.ManifestDigest.IsZero() && req.ManifestDigest != last.ManifestDigest {
+	if req.ManifestDigest != nil && *req.ManifestDigest != last.ManifestDigest {
 		return false
 	}
 	if g.state == publish.StateSealed {
@@ -110,7 +110,7 @@ func (g *generation) manifest(key publish.Key, req publish.PublishRequest, files
 		incomplete.Missing = []publish.Path{req.Primary}
 		return nil, nil, incomplete
 	}
-	if digest := publish.ManifestDigest(files); !req.ManifestDigest.IsZero() && digest != req.ManifestDigest {
+	if digest := publish.ManifestDigest(files); req.ManifestDigest != nil && digest != *req.ManifestDigest {
 		return nil, nil, &publish.Error{
 			Code: publish.ErrDigestMismatch, Key: key, Token: g.token,
 			Promised: req.ManifestDigest.String(), Came: digest.String(),
@@ -157,12 +157,15 @@ func unmet(req publish.PublishRequest, files []publish.File) (missing, empty []p
 }
 
 // flip makes the files the key's current version and writes the receipt.
-func (k *keyRow) flip(now time.Time, g *generation, req publish.PublishRequest, files []publish.File, primary *publish.File) publish.Receipt {
+func (p *Pointers) flip(k *keyRow, now time.Time, g *generation, req publish.PublishRequest, files []publish.File, primary *publish.File) publish.Receipt {
 	receipt := publish.Receipt{
 		Key: k.key, Token: g.token, Revision: g.revision + 1, ManifestDigest: publish.ManifestDigest(files),
 		Final: req.Final, Files: int64(len(files)), PublishedAt: at(now), Publisher: g.holder,
 		SourceRevision: clone(req.SourceRevision), Metadata: cloneText(req.Metadata), Previous: k.version(),
 		LeaseExpired: g != k.newest() || !g.running(now), ReuseFrom: req.ReuseFrom,
+	}
+	if g.kind == publish.KindRollback {
+		receipt.RollbackTo, receipt.Reason, receipt.LeaseExpired = clone(g.target), g.reason, false
 	}
 	for _, row := range g.counting() {
 		if row.carried() {
@@ -178,6 +181,7 @@ func (k *keyRow) flip(now time.Time, g *generation, req publish.PublishRequest, 
 	}
 	g.revision++
 	g.receipts = append(g.receipts, receiptRow{receipt, req.Primary})
+	p.tellPublished(receipt, primary)
 	k.fence = g.token
 	k.current = &publish.Version{Token: g.token, Revision: g.revision}
 	if req.Final {
@@ -194,6 +198,7 @@ func (k *keyRow) receipt(row receiptRow) publish.Receipt {
 	receipt := row.Receipt
 	receipt.SourceRevision, receipt.Metadata = clone(receipt.SourceRevision), cloneText(receipt.Metadata)
 	receipt.Previous, receipt.Current = clone(receipt.Previous), k.version()
+	receipt.RollbackTo = clone(receipt.RollbackTo)
 	receipt.SupersededBy = k.supersededBy(receipt.Token)
 	return receipt
 }

@@ -15,7 +15,7 @@ func (p *Pointers) Pointer(ctx context.Context, key publish.Key) (publish.Pointe
 	return transact(ctx, p, "Pointer", key, func(time.Time) (publish.Pointer, error) {
 		k := p.keys[key]
 		if k == nil || k.current == nil {
-			return publish.Pointer{}, notFound(key)
+			return publish.Pointer{}, p.noPointer(key)
 		}
 		return k.pointer(), nil
 	})
@@ -27,7 +27,7 @@ func (k *keyRow) pointer() publish.Pointer {
 	pointer := publish.Pointer{
 		Key: r.Key, Token: r.Token, Revision: r.Revision, ManifestDigest: r.ManifestDigest, Final: r.Final, Primary: r.Primary,
 		Files: r.Files, Bytes: r.Bytes, PublishedAt: r.PublishedAt, Publisher: r.Publisher,
-		SourceRevision: r.SourceRevision, Metadata: r.Metadata,
+		SourceRevision: r.SourceRevision, Metadata: r.Metadata, Pinned: clone(k.pin),
 	}
 	if primary := k.find(r.Token).published(r.Primary); primary != nil {
 		pointer.ContentType = primary.result.ContentType
@@ -40,7 +40,7 @@ func (p *Pointers) CurrentFile(ctx context.Context, key publish.Key, path publis
 	return transact(ctx, p, "CurrentFile", key, func(time.Time) (publish.StoredFile, error) {
 		k := p.keys[key]
 		if k == nil || k.current == nil {
-			return publish.StoredFile{}, notFound(key)
+			return publish.StoredFile{}, p.noPointer(key)
 		}
 		g, receipt := k.find(k.current.Token), k.currentReceipt()
 		if path == "" {

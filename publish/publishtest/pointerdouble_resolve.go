@@ -13,7 +13,9 @@ func (p *Pointers) Resolve(ctx context.Context, keys []publish.Key) ([]publish.R
 		resolved := make([]publish.Resolved, len(keys))
 		for i, key := range keys {
 			resolved[i].Key = key
-			if k := p.keys[key]; k != nil && k.current != nil {
+			k := p.keys[key]
+			resolved[i].Retired = k != nil && k.retired() != nil
+			if k != nil && k.current != nil {
 				r := k.currentReceipt()
 				resolved[i] = publish.Resolved{
 					Key: key, Found: true, Token: r.Token, Revision: r.Revision, ManifestDigest: r.ManifestDigest, Final: r.Final, Primary: r.Primary,

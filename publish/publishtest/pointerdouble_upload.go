@@ -51,7 +51,7 @@ func (p *Pointers) BeginUpload(ctx context.Context, req publish.BeginUploadReque
 		if err != nil {
 			return publish.UploadStart{}, err
 		}
-		start := publish.UploadStart{SupersededBy: k.supersededBy(g.token)}
+		start := publish.UploadStart{SupersededBy: k.supersededBy(g.token), MaxFileBytes: p.policy(k.key).MaxFileBytes}
 		if req.ReplaySealed && g.state == publish.StateSealed {
 			if there := g.published(req.Path); there != nil {
 				start.Existing, start.Sealed = clone(&there.result.File), true

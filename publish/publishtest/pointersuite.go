@@ -13,14 +13,14 @@ type PointerHarness struct {
 	Store publish.PointerStore
 	// Expire lets the running lease of a key end a moment ago, without waiting.
 	Expire func(t *testing.T, key publish.Key)
-	// SetFenceMode sets the policy of a key prefix, which ends at a segment's border.
-	SetFenceMode func(t *testing.T, prefix string, mode publish.FenceMode)
 	// RaiseEpoch acts as a restore of the whole store from a backup.
 	RaiseEpoch func(t *testing.T)
 	// SetCounter moves a key's counter forward; its newest generation stays.
 	SetCounter func(t *testing.T, key publish.Key, counter publish.Token)
 	// Condemn gives a generation up, as the retention policy does.
 	Condemn func(t *testing.T, key publish.Key, token publish.Token)
+	// Antedate lets time pass for the generations of a key and all that was done under them, but for no lease.
+	Antedate func(t *testing.T, key publish.Key, by time.Duration)
 	// Age lets time pass for the uploads of a key, but for nothing else of it.
 	Age func(t *testing.T, key publish.Key, by time.Duration)
 }
@@ -42,16 +42,26 @@ func TestPointerStore(t *testing.T, open func(t *testing.T) PointerHarness) {
 		{"direct", directTests()},
 		{"delete", deleteTests()},
 		{"sweep", sweepTests()},
+		{"collect", collectTests()},
 		{"publish", publishTests()},
 		{"expect", expectTests()},
 		{"replay", replayTests()},
+		{"effect", effectTests()},
 		{"reuse", reuseTests()},
+		{"rollback", rollbackTests()},
+		{"pin", pinTests()},
+		{"retire", retireTests()},
+		{"break", breakTests()},
+		{"policy", policyTests()},
 		{"read", readTests()},
 		{"revision", revisionTests()},
 		{"resolve", resolveTests()},
 		{"list", listTests()},
 		{"history", historyTests()},
+		{"browse", browseTests()},
+		{"overview", overviewTests()},
 		{"epoch", epochTests()},
+		{"event", eventTests()},
 	}
 	for _, group := range groups {
 		t.Run(group.name, func(t *testing.T) {

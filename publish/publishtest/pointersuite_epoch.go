@@ -79,7 +79,7 @@ func testLostTokens(s *suite) {
 		s.same("token and holder", [2]any{rejection.Token, rejection.Holder}, [2]any{lost.Token, ""})
 		s.same("code", rejection.Code, publish.ErrStaleToken)
 	}
-	s.same("records", repeats, map[string]int{"upload": 2, "delete": 1, "publish": 1})
+	s.same("records", repeats, map[string]int{"upload": 2, "delete": 1, "publish": 1, "effect": 1})
 	second, err := s.Store.History(s.Context(), a.Key, history.Next, 1)
 	if err != nil || len(second.Lost) != 0 {
 		s.Errorf("lost tokens stand on the second page too: %+v, %v", second.Lost, err)

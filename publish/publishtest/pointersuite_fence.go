@@ -165,7 +165,7 @@ func testFenceAccepted(s *suite) {
 
 // testFenceGranted: in the mode granted a newer grant fences at once.
 func testFenceGranted(s *suite) {
-	s.SetFenceMode(s.T, s.prefix, publish.FenceGranted)
+	s.setFenceMode(s.prefix, publish.FenceGranted)
 	a := s.acquire(s.key("k"), "a")
 	late := s.begin(a, "f")
 	s.Expire(s.T, a.Key)
@@ -185,10 +185,10 @@ func testFenceGranted(s *suite) {
 
 // testFencePrefixes: a policy is for whole segments, and the longest prefix wins.
 func testFencePrefixes(s *suite) {
-	s.SetFenceMode(s.T, string(s.key("x")), publish.FenceGranted)
-	s.SetFenceMode(s.T, string(s.key("x/open")), publish.FenceAccepted)
-	s.SetFenceMode(s.T, string(s.key("x/open/strict")), publish.FenceGranted)
-	s.SetFenceMode(s.T, string(s.key("100%_")), publish.FenceGranted)
+	s.setFenceMode(string(s.key("x")), publish.FenceGranted)
+	s.setFenceMode(string(s.key("x/open")), publish.FenceAccepted)
+	s.setFenceMode(string(s.key("x/open/strict")), publish.FenceGranted)
+	s.setFenceMode(string(s.key("100%_")), publish.FenceGranted)
 	for name, granted := range map[string]bool{
 		"x": true, "x/y": true, "x/y/z": true, "xy": false, "x-y": false, "X": false, "w": false,
 		"x/open": false, "x/open/a": false, "x/opened": true, "x/open/strict": true, "x/open/strict/a": true,

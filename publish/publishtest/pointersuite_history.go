@@ -112,7 +112,7 @@ func testHistoryPages(s *suite) {
 	}
 }
 
-// testHistoryBounded: a generation shows its newest 100 receipts and rejections, newest first.
+// testHistoryBounded: a generation shows its newest 100 receipts and rejections, newest first, and sums up all of its rejections.
 func testHistoryBounded(s *suite) {
 	const n = 103
 	a := s.acquire(s.key("k"), "a")
@@ -121,9 +121,16 @@ func testHistoryBounded(s *suite) {
 		s.publish(publish.PublishRequest{Grant: a})
 	}
 	s.output(s.takeOver(a.Key, "b"), "b")
+	var first publish.Time
 	for i := range n {
 		s.refused(s.changes(a, publish.Path(fmt.Sprint(i)))["delete"](), publish.Error{Code: publish.ErrStaleToken})
+		if i == 0 {
+			g := s.generation(a)
+			first = g.Rejections[0].FirstAt
+			s.same("sums of what is shown whole", g.Refused, []publish.RefusedSum(nil))
+		}
 	}
+	s.refused(s.changes(a, "")["publish"](), publish.Error{Code: publish.ErrStaleToken})
 	s.refused(s.changes(a, "1")["delete"](), publish.Error{Code: publish.ErrStaleToken, Repeat: 2}) // It is the newest again.
 
 	g := s.generation(a)
@@ -132,11 +139,14 @@ func testHistoryBounded(s *suite) {
 	}
 	var revisions, wantRevisions []int64
 	var paths []publish.Path
-	wantPaths := []publish.Path{"1"}
+	wantPaths := []publish.Path{"1", ""}
 	for i := range g.Receipts {
 		revisions, wantRevisions = append(revisions, g.Receipts[i].Revision), append(wantRevisions, int64(n-i))
 		paths, wantPaths = append(paths, g.Rejections[i].Path), append(wantPaths, publish.Path(fmt.Sprint(n-1-i)))
 	}
 	s.same("revisions", revisions, wantRevisions)
 	s.same("rejected paths", paths, wantPaths[:len(paths)])
+	deleted, published := publish.RefusedSum{Rejection: g.Rejections[0], Count: n}, publish.RefusedSum{Rejection: g.Rejections[1], Count: 1}
+	deleted.FirstAt, deleted.Repeat = first, n+1
+	s.same("sums", g.Refused, []publish.RefusedSum{deleted, published})
 }

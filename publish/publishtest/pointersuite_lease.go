@@ -51,6 +51,7 @@ func testGrantFacts(s *suite) {
 	want := publish.Lease{
 		Key: req.Key, Token: 1, LeaseID: req.LeaseID, Holder: req.Holder, Held: true, TTLMillis: 90_000,
 		ExpiresAt: &expires, ServerTime: got.ServerTime, Labels: req.Labels,
+		EffectPrefix: got.EffectPrefix,
 	}
 	s.same("grant", got, want)
 
@@ -106,6 +107,7 @@ func testAcquireRepeated(s *suite) {
 		s.same("the repeated grant", again, publish.Lease{
 			Key: req.Key, Token: first.Token, LeaseID: req.LeaseID, Holder: "a", Held: true, TTLMillis: req.TTL.Milliseconds(),
 			ExpiresAt: &expires, ServerTime: again.ServerTime, Replayed: true,
+			EffectPrefix: first.EffectPrefix,
 		})
 	}
 	if err := s.Store.Release(s.Context(), req.Key, req.LeaseID); err != nil {
@@ -145,6 +147,7 @@ func testRenew(s *suite) {
 		s.same("renewed lease", lease, publish.Lease{
 			Key: grant.Key, Token: grant.Token, LeaseID: grant.LeaseID, Holder: "a", Held: true,
 			TTLMillis: test.want.Milliseconds(), ExpiresAt: &expires, ServerTime: lease.ServerTime,
+			EffectPrefix: lease.EffectPrefix,
 		})
 	}
 }

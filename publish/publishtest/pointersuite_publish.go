@@ -26,7 +26,7 @@ func testCase07(s *suite) {
 		s.upload(grant, "f", "of its own")
 	}
 	other := final(g[7])
-	other.ManifestDigest = publish.ManifestDigest([]publish.File{fileOf("f", "other")})
+	other.ManifestDigest = new(publish.ManifestDigest([]publish.File{fileOf("f", "other")}))
 	s.same("5", s.publish(final(g[5])).Replayed, false)
 	accepted := s.publish(final(g[7]))
 	s.same("7", accepted.Replayed, false)
@@ -154,17 +154,18 @@ func testManifestDigest(s *suite) {
 	right := publish.ManifestDigest(files)
 	for name, wrong := range map[string]publish.Digest{
 		"one file less": publish.ManifestDigest(files[1:]),
+		"all zeros":     {},
 		"other bytes":   publish.ManifestDigest(append([]publish.File{fileOf(files[0].Path, "other")}, files[1:]...)),
 	} {
 		s.Log(name)
 		req := final(a)
-		req.ManifestDigest = wrong
+		req.ManifestDigest = &wrong
 		_, err := s.Store.Publish(s.Context(), req)
 		s.refused(err, publish.Error{Code: publish.ErrDigestMismatch, Promised: wrong.String(), Came: right.String()})
 	}
 	s.current(a.Key, publish.Version{})
 	req := final(a)
-	req.ManifestDigest = right
+	req.ManifestDigest = &right
 	s.same("digest", s.publish(req).ManifestDigest, right)
 }
 

@@ -258,7 +258,7 @@ func raceSeal(s *suite) {
 
 // raceGranted: in the mode granted nothing is published after a newer grant.
 func raceGranted(s *suite) {
-	s.SetFenceMode(s.T, s.prefix, publish.FenceGranted)
+	s.setFenceMode(s.prefix, publish.FenceGranted)
 	for round := range raceRounds {
 		a := s.acquire(s.key(fmt.Sprint(round)), "a")
 		s.upload(a, "f", "one")

@@ -46,7 +46,7 @@ func testReplayEqualBody(s *suite) {
 	same := source
 	req.SourceRevision, req.Metadata = &same, map[string]string{"b": "2", "a": "1"}
 	s.same("replay", s.publish(req), first)
-	req.ManifestDigest = first.ManifestDigest
+	req.ManifestDigest = &first.ManifestDigest
 	s.same("replay with digest", s.publish(req), first)
 }
 
@@ -67,7 +67,8 @@ func testReplayOtherBody(s *suite) {
 		"metadata":  func(r *publish.PublishRequest) { r.Metadata["a"] = "2" },
 		"more":      func(r *publish.PublishRequest) { r.Metadata["b"] = "" },
 		"less":      func(r *publish.PublishRequest) { r.Metadata = nil },
-		"digest":    func(r *publish.PublishRequest) { r.ManifestDigest = publish.Digest{1} },
+		"digest":    func(r *publish.PublishRequest) { r.ManifestDigest = &publish.Digest{1} },
+		"all zeros": func(r *publish.PublishRequest) { r.ManifestDigest = &publish.Digest{} },
 	} {
 		req := same()
 		change(&req)

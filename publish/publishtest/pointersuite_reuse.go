@@ -186,13 +186,13 @@ func testReuseWholeSet(s *suite) {
 		Code: publish.ErrGenerationIncomplete, Missing: []publish.Path{"c"},
 	})
 	own := publish.ManifestDigest([]publish.File{fileOf("b", "two")})
-	s.refused(try(func(r *publish.PublishRequest) { r.ManifestDigest = own }), publish.Error{
+	s.refused(try(func(r *publish.PublishRequest) { r.ManifestDigest = &own }), publish.Error{
 		Code: publish.ErrDigestMismatch, Promised: own.String(), Came: publish.ManifestDigest(set).String(),
 	})
 	s.current(a.Key, publish.Version{Token: a.Token, Revision: 1})
 	s.ok(try(func(r *publish.PublishRequest) {
 		r.Primary, r.Expect, r.AllowEmpty = "a.svg", []string{"a.svg", "b", "empty"}, true
-		r.ManifestDigest = publish.ManifestDigest(set)
+		r.ManifestDigest = new(publish.ManifestDigest(set))
 	}))
 	s.same("type of a carried primary file", s.pointer(a.Key).ContentType, "image/svg+xml")
 	s.files(b, set...)

@@ -157,7 +157,7 @@ func testReuseDeleted(s *suite) {
 // testReuseGrantedMode: where a newer grant fences at once, reuse works for the newest grant alone.
 func testReuseGrantedMode(s *suite) {
 	key := s.key("k")
-	s.SetFenceMode(s.T, string(key), publish.FenceGranted)
+	s.setFenceMode(string(key), publish.FenceGranted)
 	a := s.acquire(key, "a")
 	s.upload(a, "f", "one")
 	s.publish(final(a))

@@ -234,5 +234,9 @@ func (s *suite) changes(grant publish.Grant, path publish.Path) map[string]func(
 		},
 		"delete":  func() error { return s.Store.DeleteFile(s.Context(), grant, path) },
 		"publish": func() error { _, err := s.Store.Publish(s.Context(), final(grant)); return err },
+		"effect": func() error {
+			_, err := s.Store.Effect(s.Context(), publish.EffectRequest{Grant: grant, Name: "effect", State: publish.EffectDone})
+			return err
+		},
 	}
 }

@@ -47,7 +47,13 @@ func PropertyTest(t *testing.T, open func(t *testing.T) []publish.PointerStore, 
 			"delete file":    func(*rapid.T) { p.deleteFile() },
 			"publish":        func(*rapid.T) { p.publish(false) },
 			"publish final":  func(*rapid.T) { p.publish(true) },
+			"effect":         func(*rapid.T) { p.effect() },
 			"publish forged": func(*rapid.T) { p.publishForged() },
+			"rollback":       func(*rapid.T) { p.rollback() },
+			"retire":         func(*rapid.T) { p.retire() },
+			"pin":            func(*rapid.T) { p.pin() },
+			"break":          func(*rapid.T) { p.breakLease() },
+			"unpin":          func(*rapid.T) { p.unpin() },
 		})
 		p.checkHistory()
 	})
@@ -101,7 +107,7 @@ func (p *property) equal(what string, got, want any) {
 func (p *property) checkPointer() {
 	pointer, err := p.replica().Pointer(p.Context(), p.model.key)
 	if p.model.current == nil {
-		p.want("pointer", err, publish.ErrNotFound)
+		p.want("pointer", err, p.model.withoutPointer())
 		return
 	}
 	p.want("pointer", err, "")

@@ -1,6 +1,7 @@
 package publishtest
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 
@@ -14,18 +15,27 @@ type keyModel struct {
 	counter publish.Token
 	fence   publish.Token
 	current *publish.Version
-	held    bool          // the newest grant's lease runs
+	held    bool // the newest grant's lease runs
+	pinned  bool
 	grants  []*grantModel // in their order
+	effects map[publish.EffectName]*effectModel
 }
+
+// effectModel is one effect: the idempotency key that was seen first, and the result that was.
+type effectModel struct{ key, result string }
 
 // grantModel is one grant with its generation.
 type grantModel struct {
 	publish.Grant
-	released  bool
-	sealed    bool
-	paths     map[publish.Path]*pathModel
-	published map[publish.Path]string // contents as of the last publish
-	receipts  []publish.Receipt
+	released bool
+	sealed   bool
+	broken   bool // an operator has ended its lease
+	// operator is a grant by a rollback or a retirement, which has no lease; retirement is one that took the pointer away.
+	operator   bool
+	retirement bool
+	paths      map[publish.Path]*pathModel
+	published  map[publish.Path]string // contents as of the last publish
+	receipts   []publish.Receipt
 }
 
 // pathModel is one path of a generation. Uploads have numbers by their start.
@@ -41,7 +51,9 @@ type pathModel struct {
 	touched bool
 }
 
-func newKeyModel(key publish.Key) *keyModel { return &keyModel{key: key} }
+func newKeyModel(key publish.Key) *keyModel {
+	return &keyModel{key: key, effects: map[publish.EffectName]*effectModel{}}
+}
 
 func (k *keyModel) newest() *grantModel { return k.grants[len(k.grants)-1] }
 
@@ -78,10 +90,23 @@ func (k *keyModel) refusal(g *grantModel) publish.Code {
 	switch {
 	case g.Token < k.fence:
 		return publish.ErrStaleToken
+	case g.retirement:
+		return publish.ErrGenerationCollected
 	case g.sealed:
 		return publish.ErrGenerationSealed
 	}
 	return ""
+}
+
+// effect gives what an effect's answer must say, which came with an idempotency key.
+func (k *keyModel) effect(req publish.EffectRequest, key string) string {
+	e := k.effects[req.Name]
+	if e == nil {
+		e = &effectModel{key: key}
+		k.effects[req.Name] = e
+	}
+	e.result = cmp.Or(e.result, req.Result)
+	return e.key + " done by " + e.result
 }
 
 // reuse gives what a publish carries over, or what it is refused with.
@@ -134,7 +159,7 @@ func (g *grantModel) repeats(req publish.PublishRequest) *publish.Receipt {
 		return nil
 	}
 	last := &g.receipts[len(g.receipts)-1]
-	if last.ReuseFrom != req.ReuseFrom || last.Final != req.Final || !req.ManifestDigest.IsZero() && req.ManifestDigest != last.ManifestDigest {
+	if last.ReuseFrom != req.ReuseFrom || last.Final != req.Final || req.ManifestDigest != nil && *req.ManifestDigest != last.ManifestDigest {
 		return nil
 	}
 	return last

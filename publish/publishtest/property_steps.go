@@ -27,7 +27,11 @@ func (p *property) acquire() {
 func (p *property) repeatAcquire() {
 	g := p.anyGrant()
 	lease, err := p.replica().Acquire(p.Context(), publish.AcquireRequest{Key: g.Key, Holder: "again", TTL: time.Hour, LeaseID: g.LeaseID})
-	if !p.model.extend(g) {
+	switch {
+	case g.operator:
+		p.want("acquire under an operator's id", err, publish.ErrInvalidRequest)
+		return
+	case !p.model.extend(g):
 		p.want("repeated acquire", err, publish.ErrLeaseLost)
 		return
 	}
@@ -162,24 +166,27 @@ func (p *property) publish(final bool) {
 	carried, refusedReuse := p.model.reuse(g, req)
 	counting := g.counting()
 	maps.Copy(counting, carried)
-	req.ManifestDigest = rapid.SampledFrom([]publish.Digest{{}, manifestOf(counting), {1}}).Draw(p.T, "digest")
+	req.ManifestDigest = rapid.SampledFrom([]*publish.Digest{nil, new(manifestOf(counting)), {}}).Draw(p.T, "digest")
 	receipt, err := p.replica().Publish(p.Context(), req)
 	if last := g.repeats(req); last != nil {
 		p.want("repeated publish", err, "")
 		p.equal("replayed", receipt.Replayed, true)
 		p.sameReceipt(receipt, *last)
-		p.equal("current", *receipt.Current, *p.model.current)
+		p.equal("current", fmt.Sprint(receipt.Current), fmt.Sprint(p.model.current))
 		p.model.releaseIf(req.Release, g)
 		return
 	}
 	refusal := p.model.refusal(g)
+	if refusal == "" && p.model.pinned {
+		refusal = publish.ErrPinned
+	}
 	if refusal == "" {
 		refusal = refusedReuse
 	}
 	if refusal == "" && (req.Final && g.blocked() || len(counting) == 0) {
 		refusal = publish.ErrGenerationIncomplete
 	}
-	if refusal == "" && !req.ManifestDigest.IsZero() && req.ManifestDigest != manifestOf(counting) {
+	if refusal == "" && req.ManifestDigest != nil && *req.ManifestDigest != manifestOf(counting) {
 		refusal = publish.ErrDigestMismatch
 	}
 	p.want("publish", err, refusal)
@@ -195,6 +202,23 @@ func (p *property) publish(final bool) {
 	p.equal("reuse from", receipt.ReuseFrom, req.ReuseFrom)
 	p.model.flip(g, receipt, carried)
 	p.model.releaseIf(req.Release, g)
+}
+
+// effect asks for an effect, or says that it is done. A sealed generation may do so too.
+func (p *property) effect() {
+	g := p.anyGrant()
+	req := publish.EffectRequest{Grant: g.Grant, Name: rapid.SampledFrom([]publish.EffectName{"a", "b"}).Draw(p.T, "effect"), State: publish.EffectPending}
+	if rapid.Bool().Draw(p.T, "done") {
+		req.State, req.Result = publish.EffectDone, fmt.Sprint(g.Token)
+	}
+	effect, err := p.replica().Effect(p.Context(), req)
+	if refusal := p.model.refusal(g); refusal != "" && refusal != publish.ErrGenerationSealed {
+		p.want("effect", err, refusal)
+		return
+	}
+	p.want("effect", err, "")
+	p.equal("effect", effect.IdempotencyKey+" done by "+effect.Result, p.model.effect(req, effect.IdempotencyKey))
+	p.equal("state", effect.State == publish.EffectDone, effect.Result != "")
 }
 
 // publishForged tries what no grant allows: a token that was never granted, and another one's.

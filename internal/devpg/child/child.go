@@ -2,7 +2,7 @@
 
 // Package child runs server processes as children of a Go program, such that none outlives the program.
 //
-// A child is in a process group of its own, so Ctrl-C on the terminal reaches the program alone, which then
+// A child of Start or Run is in a process group of its own, so Ctrl-C on the terminal reaches the program alone, which then
 // stops its children in the order it wants. On Linux the kernel signals the child when the program dies in
 // any other way, SIGKILL included. Other systems have no such thing; there a child can be left behind.
 package child
@@ -25,7 +25,17 @@ type Process struct {
 
 // Start starts cmd. When this program dies without stopping it, the child gets the signal orphaned (on Linux).
 func Start(cmd *exec.Cmd, orphaned syscall.Signal) (*Process, error) {
-	prepare(cmd, orphaned)
+	prepare(cmd, orphaned, true)
+	return start(cmd)
+}
+
+// StartBeside is Start with the child in this program's own process group, so that Ctrl-C on the terminal reaches both.
+func StartBeside(cmd *exec.Cmd, orphaned syscall.Signal) (*Process, error) {
+	prepare(cmd, orphaned, false)
+	return start(cmd)
+}
+
+func start(cmd *exec.Cmd) (*Process, error) {
 	p := &Process{cmd: cmd, done: make(chan struct{})}
 	started := make(chan error)
 	go func() {
@@ -50,7 +60,7 @@ func Start(cmd *exec.Cmd, orphaned syscall.Signal) (*Process, error) {
 // Run runs cmd to its end and returns as exec.Cmd.Run does. A cmd made by exec.CommandContext is ended, when
 // its context is, together with all of its own children.
 func Run(cmd *exec.Cmd) error {
-	prepare(cmd, syscall.SIGKILL)
+	prepare(cmd, syscall.SIGKILL, true)
 	if cmd.Cancel != nil {
 		cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	}
@@ -59,11 +69,11 @@ func Run(cmd *exec.Cmd) error {
 	return cmd.Run()
 }
 
-func prepare(cmd *exec.Cmd, orphaned syscall.Signal) {
+func prepare(cmd *exec.Cmd, orphaned syscall.Signal, ownGroup bool) {
 	if cmd.SysProcAttr == nil {
 		cmd.SysProcAttr = &syscall.SysProcAttr{}
 	}
-	cmd.SysProcAttr.Setpgid = true
+	cmd.SysProcAttr.Setpgid = ownGroup
 	setOrphanSignal(cmd.SysProcAttr, orphaned)
 	if cmd.WaitDelay == 0 {
 		// Grandchildren may hold the output pipe open longer than the child lives.

@@ -1,0 +1,132 @@
+package publishtest
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/pawlhq/pawl/publish"
+)
+
+// Policies returns one page of policies; see publish.PolicyStore.
+func (p *Pointers) Policies(ctx context.Context, after *string, limit int) (publish.PolicyPage, error) {
+	return transact(ctx, p, "Policies", "", func(time.Time) (publish.PolicyPage, error) {
+		prefixes := slices.DeleteFunc(slices.Sorted(maps.Keys(p.policies)), func(prefix string) bool { return after != nil && prefix <= *after })
+		prefixes, more := page(prefixes, limitOr(limit))
+		result := publish.PolicyPage{Policies: []publish.Policy{}}
+		for _, prefix := range prefixes {
+			result.Policies = append(result.Policies, p.policies[prefix])
+		}
+		if more {
+			result.Next = &prefixes[len(prefixes)-1]
+		}
+		return result, nil
+	})
+}
+
+// SetPolicy replaces the policy of a prefix; see publish.PolicyStore.
+func (p *Pointers) SetPolicy(ctx context.Context, policy publish.Policy, by publish.Operator) error {
+	_, err := transact(ctx, p, "SetPolicy", "", func(now time.Time) (struct{}, error) {
+		if before, there := p.policies[policy.Prefix]; !there {
+			p.note(now, by, "policy", policy.Prefix, nil, policy)
+		} else if before != policy {
+			p.note(now, by, "policy", policy.Prefix, before, policy)
+		}
+		p.policies[policy.Prefix] = policy
+		return struct{}{}, nil
+	})
+	return err
+}
+
+// UnsetPolicy removes the policy of a prefix; see publish.PolicyStore.
+func (p *Pointers) UnsetPolicy(ctx context.Context, prefix string, by publish.Operator) error {
+	_, err := transact(ctx, p, "UnsetPolicy", "", func(now time.Time) (struct{}, error) {
+		if before, there := p.policies[prefix]; there {
+			p.note(now, by, "policy", prefix, before, nil)
+			delete(p.policies, prefix)
+		}
+		return struct{}{}, nil
+	})
+	return err
+}
+
+// Audit returns one page of changes; see publish.PolicyStore.
+func (p *Pointers) Audit(ctx context.Context, before int64, limit int) (publish.AuditPage, error) {
+	return transact(ctx, p, "Audit", "", func(time.Time) (publish.AuditPage, error) {
+		entries := slices.Clone(p.audit)
+		slices.Reverse(entries)
+		entries = slices.DeleteFunc(entries, func(entry publish.AuditEntry) bool { return before != 0 && entry.ID >= before })
+		entries, more := page(entries, limitOr(limit))
+		result := publish.AuditPage{Entries: entries}
+		if more {
+			result.Next = entries[len(entries)-1].ID
+		}
+		return result, nil
+	})
+}
+
+// note records a change.
+func (p *Pointers) note(now time.Time, by publish.Operator, action, subject string, before, after any) {
+	text := func(v any) json.RawMessage {
+		if v == nil {
+			return nil
+		}
+		raw, err := json.Marshal(v)
+		if err != nil {
+			panic(err)
+		}
+		return raw
+	}
+	p.audit = append(p.audit, publish.AuditEntry{
+		ID: int64(len(p.audit) + 1), At: at(now), By: by, Action: action, Subject: subject, Before: text(before), After: text(after),
+	})
+}
+
+// policy is that of the longest prefix of a key which has one, or what holds without.
+func (p *Pointers) policy(key publish.Key) publish.Policy {
+	if policy, found := p.policyOf(key); found {
+		return policy
+	}
+	return publish.Policy{FenceMode: publish.FenceAccepted}
+}
+
+func (p *Pointers) policyOf(key publish.Key) (policy publish.Policy, found bool) {
+	for prefix := string(key); ; {
+		if policy, found = p.policies[prefix]; found || prefix == "" {
+			return policy, found
+		}
+		prefix = prefix[:max(0, strings.LastIndexByte(prefix, '/'))]
+	}
+}
+
+// checkTTL refuses a lease that the key's policy finds too long.
+func (p *Pointers) checkTTL(key publish.Key, ttl time.Duration) error {
+	policy := p.policy(key)
+	if most := policy.MaxTTL.Duration; most != 0 && ttl > most {
+		return &publish.Error{
+			Code: publish.ErrInvalidRequest, Key: key, Limit: most.Milliseconds(),
+			Fields: []publish.Field{{Pointer: "/ttl", Detail: fmt.Sprintf("is longer than the %s that the policy of prefix %q allows", most, policy.Prefix)}},
+		}
+	}
+	return nil
+}
+
+// checkSet refuses a publish whose generation has more bytes of its own than the key's policy allows.
+func (p *Pointers) checkSet(k *keyRow, g *generation) error {
+	most, has := p.policy(k.key).MaxGenerationBytes, int64(0)
+	for _, row := range g.counting() {
+		if !row.carried() {
+			has += row.result.Size
+		}
+	}
+	if most == 0 || has <= most {
+		return nil
+	}
+	return &publish.Error{
+		Code: publish.ErrTooLarge, Key: k.key, Operation: publish.OperationPublish, Token: g.token, Limit: most, Came: fmt.Sprint(has),
+	}
+}

@@ -1,0 +1,171 @@
+package publishtest
+
+import (
+	"time"
+
+	"github.com/pawlhq/pawl/publish"
+)
+
+func policyTests() []pointerTest {
+	return []pointerTest{
+		{name: "kept", run: testPolicies, alone: true},
+		{name: "longest-wins", run: testPolicyLongest},
+		{name: "ttl", run: testPolicyTTL},
+		{name: "sizes", run: testPolicySizes},
+		{name: "audit", run: testAudit, alone: true},
+	}
+}
+
+// setPolicy sets a policy of a prefix that ends at a segment's border.
+func (s *suite) setPolicy(policy publish.Policy) {
+	s.Helper()
+	if policy.FenceMode == "" {
+		policy.FenceMode = publish.FenceAccepted
+	}
+	if err := s.Store.SetPolicy(s.Context(), policy, "ops"); err != nil {
+		s.Fatalf("set the policy of %q: %v", policy.Prefix, err)
+	}
+}
+
+func (s *suite) setFenceMode(prefix string, mode publish.FenceMode) {
+	s.Helper()
+	s.setPolicy(publish.Policy{Prefix: prefix, FenceMode: mode})
+}
+
+func span(d time.Duration) publish.Duration { return publish.Duration{Duration: d} }
+
+// Policies are kept whole, listed by prefix in pages, replaced as a whole, and gone when unset.
+func testPolicies(s *suite) {
+	all := []publish.Policy{
+		{Prefix: "", FenceMode: publish.FenceAccepted, KeepFor: span(720 * time.Hour)},
+		{Prefix: "a/b", FenceMode: publish.FenceGranted, KeepGenerations: 5, KeepUnpublishedFor: span(time.Hour)},
+		{Prefix: "a0", FenceMode: publish.FenceAccepted, MaxTTL: span(time.Minute), MaxFileBytes: 1 << 40, MaxGenerationBytes: 1 << 50},
+	}
+	for _, policy := range []int{2, 0, 1} {
+		s.setPolicy(all[policy])
+	}
+	var got []publish.Policy
+	var after *string
+	for pages := 0; ; pages++ {
+		page, err := s.Store.Policies(s.Context(), after, 1)
+		s.ok(err)
+		got = append(got, page.Policies...)
+		if after = page.Next; after == nil {
+			s.same("pages", pages, 2)
+			break
+		}
+	}
+	s.same("policies", got, all)
+	s.setPolicy(publish.Policy{Prefix: "a0", KeepGenerations: 2})
+	s.ok(s.Store.UnsetPolicy(s.Context(), "", "ops"))
+	s.ok(s.Store.UnsetPolicy(s.Context(), "", "ops"))
+	page, err := s.Store.Policies(s.Context(), nil, 10)
+	s.ok(err)
+	s.same("policies", page.Policies, []publish.Policy{all[1], {Prefix: "a0", FenceMode: publish.FenceAccepted, KeepGenerations: 2}})
+}
+
+// The longest prefix wins as a whole, and only at segments' borders.
+func testPolicyLongest(s *suite) {
+	s.setPolicy(publish.Policy{Prefix: string(s.key("a")), MaxTTL: span(time.Minute), FenceMode: publish.FenceGranted})
+	s.setPolicy(publish.Policy{Prefix: string(s.key("a/b")), MaxFileBytes: 3})
+	for name, limited := range map[string]bool{"a": true, "a/c": true, "a/b": false, "a/b/c": false, "ab": false} {
+		_, err := s.Store.Acquire(s.Context(), acquireRequest(s.key(name), "a"))
+		if limited {
+			s.refused(err, publish.Error{Code: publish.ErrInvalidRequest})
+		} else {
+			s.ok(err)
+		}
+	}
+}
+
+// A lease that is longer than the policy allows is refused and draws no token; a lease from before may be renewed as it is.
+func testPolicyTTL(s *suite) {
+	early := s.acquire(s.key("k"), "early")
+	s.setPolicy(publish.Policy{Prefix: s.prefix, MaxTTL: span(time.Minute)})
+	_, err := s.Store.Renew(s.Context(), early.Key, early.LeaseID, 0)
+	s.ok(err)
+	_, err = s.Store.Renew(s.Context(), early.Key, early.LeaseID, 2*time.Minute)
+	s.refused(err, publish.Error{Code: publish.ErrInvalidRequest, Limit: time.Minute.Milliseconds()})
+	_, err = s.Store.Renew(s.Context(), early.Key, early.LeaseID, time.Minute)
+	s.ok(err)
+	s.Expire(s.T, early.Key)
+	req := acquireRequest(early.Key, "b")
+	req.TTL = time.Minute + time.Millisecond
+	_, err = s.Store.Acquire(s.Context(), req)
+	refusal := s.refused(err, publish.Error{Code: publish.ErrInvalidRequest, Key: early.Key})
+	s.same("field", refusal.Fields[0].Pointer, "/ttl")
+	req.TTL = time.Minute
+	lease, err := s.Store.Acquire(s.Context(), req)
+	s.ok(err)
+	s.same("token", lease.Token, early.Token+1)
+}
+
+// An upload learns the limit of a file from its start; the set is measured at its publish, without what it carries over.
+func testPolicySizes(s *suite) {
+	a := s.acquire(s.key("k"), "a")
+	s.upload(a, "big", "0123456789")
+	s.publish(final(a))
+	s.setPolicy(publish.Policy{Prefix: s.prefix, MaxFileBytes: 4, MaxGenerationBytes: 6})
+	b := s.takeOver(a.Key, "b")
+	start, err := s.Store.BeginUpload(s.Context(), beginRequest(b, "one"))
+	s.ok(err)
+	s.same("limit", start.MaxFileBytes, int64(4))
+	s.complete(start.Upload, "1111")
+	req := publish.BeginDirectRequest{Grant: b, ID: newUploadID(), Promise: publish.Promise{File: fileOf("two", "22222")}}
+	_, err = s.Store.BeginDirect(s.Context(), req)
+	s.refused(err, publish.Error{Code: publish.ErrTooLarge, Limit: 4, Path: "two"})
+	s.upload(b, "two", "222")
+	_, err = s.Store.Publish(s.Context(), reusing(b, a.Token))
+	s.refused(err, publish.Error{Code: publish.ErrTooLarge, Limit: 6, Came: "7", Token: b.Token, Operation: publish.OperationPublish})
+	s.upload(b, "two", "22")
+	receipt := s.publish(reusing(b, a.Token))
+	s.same("bytes", receipt.Bytes, int64(16))
+	s.rollback(publish.RollbackRequest{
+		Key: a.Key, To: publish.Version{Token: a.Token}, Reason: "r", By: "ops", BreakLease: true, RequestID: publish.NewLeaseID(),
+	})
+}
+
+// Every change of an operator is one entry, with who made it; what changes nothing leaves none.
+func testAudit(s *suite) {
+	one, _, _ := s.twoVersions(s.key("k"))
+	req := rollbackTo(one.Key, one.Token)
+	req.Pin = true
+	s.rollback(req)
+	s.rollback(req)
+	pin := pinRequest(one.Key)
+	pin.Reason = req.Reason
+	s.pin(pin)
+	s.ok(s.Store.Unpin(s.Context(), publish.UnpinRequest{Key: one.Key, By: "jo"}))
+	s.ok(s.Store.Unpin(s.Context(), publish.UnpinRequest{Key: one.Key, By: "jo"}))
+	s.retire(one.Key)
+	s.retire(one.Key)
+	s.setPolicy(publish.Policy{Prefix: s.prefix, KeepGenerations: 3})
+	s.setPolicy(publish.Policy{Prefix: s.prefix, KeepGenerations: 3})
+	s.ok(s.Store.UnsetPolicy(s.Context(), s.prefix, "jo"))
+	type row struct {
+		By              publish.Operator
+		Action, Subject string
+		Before, After   bool
+	}
+	var got []row
+	for before := int64(0); ; {
+		page, err := s.Store.Audit(s.Context(), before, 2)
+		s.ok(err)
+		for _, entry := range page.Entries {
+			got = append(got, row{entry.By, entry.Action, entry.Subject, entry.Before != nil, entry.After != nil})
+			s.same("time", time.Since(entry.At.Time).Abs() < time.Hour, true)
+		}
+		if before = page.Next; before == 0 {
+			break
+		}
+	}
+	key := string(one.Key)
+	s.same("audit", got, []row{
+		{"jo", "policy", s.prefix, true, false},
+		{"ops", "policy", s.prefix, false, true},
+		{"mia@ws-12", "retire", key, true, true},
+		{"jo", "unpin", key, true, false},
+		{"mia@ws-12", "pin", key, false, true},
+		{"mia@ws-12", "rollback", key, true, true},
+	})
+}
