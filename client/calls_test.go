@@ -214,7 +214,7 @@ func TestEveryCallEndsWithItsContext(t *testing.T) {
 				start := time.Now()
 				err := call(ctx, f.client(t, Options{RetryFor: time.Hour}))
 				// An acquire that is given up takes a moment to release what it may have been granted.
-				if took := time.Since(start); took > abandonTimeout+3*time.Second {
+				if took := time.Since(start); took > abandonTimeout+time.Minute/2 {
 					t.Errorf("it took %s", took)
 				}
 				// One whose answer came in the same moment may tell that.

@@ -59,7 +59,7 @@ func (l leakChecked) Run() int {
 }
 
 // patience bounds every wait for something that should happen soon.
-const patience = 20 * time.Second
+const patience = 90 * time.Second
 
 // rig is a server on doubles.
 type rig struct {

@@ -22,7 +22,7 @@ import (
 )
 
 // patience bounds every wait for something that should happen soon.
-const patience = 30 * time.Second
+const patience = 90 * time.Second
 
 func TestMain(m *testing.M) { testenv.Main(m) }
 
