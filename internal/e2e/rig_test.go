@@ -111,6 +111,17 @@ func (p *process) exit() int {
 	}
 }
 
+// awaitWord waits until a process has said something on stderr. What it says comes over a pipe, a moment later than what it does.
+func awaitWord(t testing.TB, p *process, word string) {
+	t.Helper()
+	testenv.Eventually(t, patience, func() error {
+		if text := p.errs.String(); !strings.Contains(text, word) {
+			return fmt.Errorf("it doesn't say %q: %s", word, text)
+		}
+		return nil
+	})
+}
+
 // server is one `pawl serve` process.
 type server struct {
 	*process
