@@ -38,6 +38,7 @@ func TestPointerStore(t *testing.T, open func(t *testing.T) PointerHarness) {
 		{"race", raceTests()},
 		{"grant", grantTests()},
 		{"fence", fenceTests()},
+		{"opens", opensTests()},
 		{"upload", uploadTests()},
 		{"direct", directTests()},
 		{"delete", deleteTests()},
