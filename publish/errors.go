@@ -66,8 +66,8 @@ var kinds = []Kind{
 	{ErrInvalidRequest, http.StatusBadRequest, "Invalid request", false, "A field of the request is missing or wrong; the member errors names it and says what is expected."},
 	{ErrDigestMismatch, http.StatusBadRequest, "Digest mismatch", false, "The bytes or the manifest are not those that the request promised. Nothing was stored or published."},
 	{ErrLengthMismatch, http.StatusBadRequest, "Length mismatch", true, "The body ended before, or went on after, its declared length. Nothing was stored; send it again."},
-	{ErrUnauthorized, http.StatusUnauthorized, "Unauthorized", false, "This call needs a credential. For files of a generation that is the lease_id of its grant: in the header Pawl-Lease, or by Basic authentication as the password of the user lease."},
-	{ErrForbidden, http.StatusForbidden, "Forbidden", false, "The caller may not do this: it is a page of another site, or the request came for a host that this server doesn't answer to. Names that lead here by a proxy are listed in the server's setting PAWL_HOSTS."},
+	{ErrUnauthorized, http.StatusUnauthorized, "Unauthorized", false, "This call needs a credential, or another one: the one that came was never made, was revoked, or has expired. Send it as Authorization: Bearer pawl_c_…, or by Basic authentication as the password of the user pawl. For the files of an open generation the lease_id of its grant will do, as the password of the user lease; a server that asks for no credentials also takes it in the header Pawl-Lease."},
+	{ErrForbidden, http.StatusForbidden, "Forbidden", false, "The caller may not do this: its credential lacks the scope that the member scope names, it is a page of another site, or the request came for a host that this server doesn't answer to. Names that lead here by a proxy are listed in the server's setting PAWL_HOSTS."},
 	{ErrNotFound, http.StatusNotFound, "Not found", false, "There is no such key, generation, file or route."},
 	{ErrMethodNotAllowed, http.StatusMethodNotAllowed, "Method not allowed", false, "The route exists, but not with this method; the Allow header names those that it has."},
 	{ErrStaleToken, http.StatusConflict, "Stale token", false, "A newer grant of this key has fenced this token. This is an expected outcome for a worker that was paused: its result is out of date. Drop this output; to work on the key again, acquire it again."},
@@ -149,6 +149,8 @@ type Error struct {
 	Worker string `json:"-"`
 	// Next names what a worker may do instead, e.g. "acquire".
 	Next string `json:"next,omitempty"`
+	// Scope is what the caller's credential lacks, such as publish:renders/x.
+	Scope string `json:"scope,omitempty"`
 	// ReuseFrom is the generation that a publish wanted to carry files over from, when it is that one which the refusal is about.
 	ReuseFrom Token `json:"reuse_from,omitempty"`
 

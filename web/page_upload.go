@@ -175,6 +175,9 @@ func (u *pageUpload) begin(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
+		if err := u.call.require(publish.VerbPublish, key); err != nil {
+			return err
+		}
 		u.call.key = key
 	}
 	if primary := norm.NFC.String(strings.TrimSpace(u.form.Get("primary"))); primary != "" {
@@ -183,11 +186,11 @@ func (u *pageUpload) begin(ctx context.Context) error {
 			return err
 		}
 	}
-	by := u.form.Get("by")
-	if by == "" {
-		by = pageOperator
+	by, err := u.call.formOperator(u.form)
+	if err != nil {
+		return err
 	}
-	lease, err := u.handler.service.Acquire(ctx, publish.AcquireRequest{Key: u.call.key, Holder: pageHolder + by, TTL: pageTTL})
+	lease, err := u.handler.service.Acquire(ctx, publish.AcquireRequest{Key: u.call.key, Holder: pageHolder + string(by), TTL: pageTTL})
 	if err != nil {
 		return err
 	}

@@ -81,9 +81,9 @@ func (h *Handler) showPolicies(c *call, status int, query, form url.Values, prob
 
 // applyPolicy sets or removes a policy.
 func (h *Handler) applyPolicy(c *call, form url.Values) error {
-	by := publish.Operator(form.Get("by"))
-	if by == "" {
-		by = pageOperator
+	by, err := c.formOperator(form)
+	if err != nil {
+		return err
 	}
 	name := "prefix"
 	if form.Has("remove") {
@@ -91,6 +91,9 @@ func (h *Handler) applyPolicy(c *call, form url.Values) error {
 	}
 	prefix, err := parsePrefix(name, form.Get(name))
 	if err != nil {
+		return err
+	}
+	if err := c.requireUnder(publish.VerbAdmin, prefix); err != nil {
 		return err
 	}
 	if form.Has("remove") {
