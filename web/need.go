@@ -1,6 +1,9 @@
 package web
 
 import (
+	"net/http"
+	"strings"
+
 	"github.com/pawlhq/pawl/publish"
 )
 
@@ -67,7 +70,7 @@ func (c *call) require(verb publish.Verb, key publish.Key) error {
 	case c.reach().Has(key):
 		return c.forbidden(publish.Scope{Verb: verb, Prefix: string(key)})
 	}
-	return hidden(c, key)
+	return c.hidden(key)
 }
 
 // requireUnder refuses a caller who may not do something to all keys under a prefix, by the rule of publish.Scope.
@@ -102,9 +105,18 @@ func (c *call) allowed(verb publish.Verb) publish.Reach {
 	return reach
 }
 
-// hidden is the answer about a key that the caller may not read: that of a key that never existed.
-func hidden(_ *call, key publish.Key) error {
-	return &publish.Error{Code: publish.ErrNotFound, Key: key, Detail: "there is no such key"}
+// hidden is the answer about a key that the caller may not read: what the same route answers about a key that never existed.
+func (c *call) hidden(key publish.Key) error {
+	if method := c.Request().Method; method != http.MethodGet && method != http.MethodHead {
+		return publish.NoKey(key)
+	}
+	switch route := c.Path(); {
+	case c.token != 0:
+		return publish.NoGeneration(key, c.token)
+	case route == keyPattern, strings.HasPrefix(route, keyPattern+"/-/current"):
+		return publish.NoPointer(key)
+	}
+	return publish.NoKey(key)
 }
 
 // forbidden names the scope that the caller lacks.

@@ -45,7 +45,7 @@ func routes() []route {
 	const (
 		get, post, put, patch, del = http.MethodGet, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete
 
-		key        = keysRoot + "/{key}"
+		key        = keyPattern
 		generation = key + "/-/generations/{token}"
 		page       = keyPages + "/{key}"
 
@@ -138,6 +138,8 @@ func RouteNames() []string {
 const (
 	keysRoot = "/v1/keys"
 	keyPages = "/k"
+	// keyPattern is that of the route of a key itself.
+	keyPattern = keysRoot + "/{key}"
 )
 
 // keyRoute is a route under a key, in the API or among the pages, as its root says. Its tail is what follows the key and "/-/", e.g. "generations/{token}/files/{path}";
