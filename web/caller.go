@@ -122,8 +122,10 @@ func (c *call) unauthorized(fault string) error {
 
 // aboutFiles reports whether a URL is that of a file of a generation. It looks at the URL as it was sent, since that is asked before names are checked.
 func (c *call) aboutFiles() bool {
-	_, tail, found := strings.Cut(wirePath(c.Request().URL), "/-/")
-	return found && strings.HasPrefix(tail, "generations/") && strings.Contains(tail, "/files/")
+	_, tail, _ := strings.Cut(wirePath(c.Request().URL), "/-/")
+	generations, tail, _ := strings.Cut(tail, "/")
+	_, tail, _ = strings.Cut(tail, "/")
+	return generations == "generations" && strings.HasPrefix(tail, "files/")
 }
 
 // leaseOpens reports whether the lease id of a request opens the file that it is about. Reading ends when the generation is sealed or fenced. Changes go on

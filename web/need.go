@@ -11,6 +11,8 @@ import (
 type need struct {
 	verb publish.Verb
 	of   subject
+	// lease tells that the lease id of the URL's own generation will do.
+	lease bool
 }
 
 // subject is what a route's verb must be allowed on.
@@ -32,13 +34,19 @@ const (
 func open() need { return need{of: ofNothing} }
 
 // needs is a verb on the key in the URL.
-func needs(verb publish.Verb) need { return need{verb, ofKey} }
+func needs(verb publish.Verb) need { return need{verb: verb, of: ofKey} }
 
 // anywhere is a verb on any keys, for routes about none or many.
-func anywhere(verb publish.Verb) need { return need{verb, ofAny} }
+func anywhere(verb publish.Verb) need { return need{verb: verb, of: ofAny} }
 
 // credential is anywhere, for callers that have shown a credential.
-func credential(verb publish.Verb) need { return need{verb, ofAnyKnown} }
+func credential(verb publish.Verb) need { return need{verb: verb, of: ofAnyKnown} }
+
+// orLease is for the files of a generation: its lease id, sent in place of a credential, will do as well.
+func (n need) orLease() need {
+	n.lease = true
+	return n
+}
 
 // admit refuses a caller who may not use a route. It asks no store about the key: whoever may not read a key learns nothing of it, not even by the time
 // that an answer takes. The one question to a store is whether a lease id is that of its grant.
@@ -47,7 +55,7 @@ func (h *Handler) admit(c *call, n need) error {
 	case ofNothing:
 		return nil
 	case ofKey:
-		if c.byLease {
+		if n.lease && c.byLease {
 			if opens, err := h.leaseOpens(c); opens || err != nil {
 				return err
 			}

@@ -57,8 +57,8 @@ func routes() []route {
 		{patch, key + "/-/lease", needs(write), (*Handler).renew},
 		{del, key + "/-/lease", needs(write), (*Handler).endLease}, // operate, to break that of another
 
-		{put, generation + "/files/{path}", needs(write), (*Handler).upload},
-		{del, generation + "/files/{path}", needs(write), (*Handler).deleteFile},
+		{put, generation + "/files/{path}", needs(write).orLease(), (*Handler).upload},
+		{del, generation + "/files/{path}", needs(write).orLease(), (*Handler).deleteFile},
 		{post, generation + "/uploads", needs(write), (*Handler).beginDirect},
 		{post, generation + "/uploads/{upload}/parts", needs(write), (*Handler).signParts},
 		{post, generation + "/uploads/{upload}/complete", needs(write), (*Handler).completeDirect},
@@ -66,7 +66,7 @@ func routes() []route {
 		{post, generation + "/publish", needs(write), (*Handler).publish},
 		{post, generation + "/effects/{name}", needs(write), (*Handler).effect},
 
-		{get, generation + "/files/{path}", needs(read), (*Handler).file},
+		{get, generation + "/files/{path}", needs(read).orLease(), (*Handler).file},
 		{get, generation + "/files", needs(read), (*Handler).files},
 		{get, generation + ".zip", needs(read), (*Handler).zip},
 		{get, generation + ".tar", needs(read), (*Handler).tar},
