@@ -31,6 +31,7 @@ const (
 	ErrGenerationIncomplete Code = "generation-incomplete"
 	ErrPinned               Code = "pinned"
 	ErrOlderSource          Code = "older-source"
+	ErrCredentialConflict   Code = "credential-conflict"
 	ErrLeaseLost            Code = "lease-lost"
 	ErrGenerationCollected  Code = "generation-collected"
 	ErrRetired              Code = "retired"
@@ -75,6 +76,7 @@ var kinds = []Kind{
 	{ErrGenerationIncomplete, http.StatusConflict, "Generation incomplete", false, "A final publish needs every file complete, and every file that expect names present and not empty unless allow_empty says so. Upload the listed paths again, or delete what isn't wanted, then publish."},
 	{ErrPinned, http.StatusConflict, "Pinned", false, "Somebody has pinned the key to its current version; the member pinned says who, when and why. A worker keeps its lease and may publish once the pin is taken away."},
 	{ErrOlderSource, http.StatusConflict, "Older source", false, "The current version was made from a newer source_revision than this one."},
+	{ErrCredentialConflict, http.StatusConflict, "Credential conflict", false, "The name belongs to another credential, which is neither revoked, expired nor replaced; or the credential to be replaced was revoked, has expired or was replaced already. The member errors says which, and what to do."},
 	{ErrLeaseLost, http.StatusGone, "Lease lost", false, "The lease_id is not the grant of this token: it was released, superseded, or never this key's. Acquire the key again."},
 	{ErrGenerationCollected, http.StatusGone, "Generation collected", false, "The generation was given up by the retention policy; its files are deleted or about to be. A worker whose own generation it is has lost its lease with it, and acquires the key again to work on it anew."},
 	{ErrRetired, http.StatusGone, "Retired", false, "The key was retired: it has no current version. Its history stays, and publishing it again revives it. The member retired says who retired it, when and why."},

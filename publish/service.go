@@ -21,6 +21,7 @@ type PointerStore interface {
 	PublishStore
 	OperatorStore
 	PolicyStore
+	CredentialStore
 	ReadStore
 	ResolveStore
 	BrowseStore
@@ -55,6 +56,8 @@ const (
 	OperationEffect  = "effect"
 	OperationPin     = "pin"
 	OperationBreak   = "break-lease"
+	// OperationCredential is about a credential, not about a key.
+	OperationCredential = "credential"
 )
 
 // Observer is told of what happened, for metrics. Its methods are called after the fact, must not block, and

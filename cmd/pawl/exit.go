@@ -65,6 +65,7 @@ var exits = map[publish.Code]int{
 	publish.ErrTokenExhausted:       exitRefused,
 	publish.ErrPinned:               exitRefused,
 	publish.ErrRetired:              exitRefused,
+	publish.ErrCredentialConflict:   exitRefused,
 	publish.ErrCursorExpired:        exitRefused,
 }
 
