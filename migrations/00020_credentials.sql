@@ -17,7 +17,7 @@ CREATE TABLE IF NOT EXISTS pawl.credentials (
     revoked_at     timestamptz,
     revoked_by     text,
     -- The one that it was made in the place of: a credential has one successor.
-    replaces       text CONSTRAINT credentials_replaces UNIQUE REFERENCES pawl.credentials,
+    replaces       text COLLATE "C" CONSTRAINT credentials_replaces UNIQUE REFERENCES pawl.credentials,
     -- The name of the request that has made it.
     request_sha256 pawl.sha256 NOT NULL CONSTRAINT credentials_request UNIQUE,
     -- Whether the name is its own. It is given up by a revocation and to a successor, and taken from one that has expired.
