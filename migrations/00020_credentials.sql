@@ -173,16 +173,21 @@ BEGIN
 END $$;
 -- +goose StatementEnd
 
+-- credential_unnoted reports whether a use at a time is to be noted.
+CREATE OR REPLACE FUNCTION pawl.credential_unnoted(c pawl.credentials, t timestamptz) RETURNS boolean LANGUAGE sql IMMUTABLE AS $$
+    SELECT coalesce((c).last_used_at <= t - interval '1 minute', true)
+$$;
+
 -- +goose StatementBegin
 CREATE OR REPLACE FUNCTION pawl.use_credential(p_id text) RETURNS jsonb LANGUAGE sql AS $$
     UPDATE pawl.credentials SET last_used_at = clock_timestamp()
-    WHERE id = p_id AND (last_used_at IS NULL OR last_used_at <= clock_timestamp() - interval '1 minute');
+    WHERE id = p_id AND pawl.credential_unnoted(credentials, clock_timestamp());
     SELECT '{}'::jsonb
 $$;
 -- +goose StatementEnd
 
 -- +goose Down
-DROP FUNCTION IF EXISTS pawl.use_credential, pawl.revoke_credential, pawl.replace_credential, pawl.create_credential, pawl.repeat_credential, pawl.refuse_credential,
+DROP FUNCTION IF EXISTS pawl.use_credential, pawl.credential_unnoted, pawl.revoke_credential, pawl.replace_credential, pawl.create_credential, pawl.repeat_credential, pawl.refuse_credential,
     pawl.credential_grants, pawl.credential_json, pawl.credential_good;
 DROP TABLE IF EXISTS pawl.credentials;
 DROP FUNCTION IF EXISTS pawl.refuse_longer_credential;

@@ -78,14 +78,16 @@ func (s *Store) Credentials(ctx context.Context, after publish.CredentialID, lim
 }
 
 const findCredentialSQL = `
-SELECT pawl.credential_json(c) || jsonb_strip_nulls(jsonb_build_object('left_ms', floor(extract(epoch FROM c.expires_at - t.t) * 1000)::bigint))
+SELECT pawl.credential_json(c) || jsonb_strip_nulls(jsonb_build_object('left_ms', floor(extract(epoch FROM c.expires_at - t.t) * 1000)::bigint,
+	'unnoted', pawl.credential_unnoted(c, t.t)))
 FROM (SELECT clock_timestamp() AS t) t, pawl.credentials c WHERE c.hash = $1 AND pawl.credential_good(c, t.t)`
 
 // FindCredential returns a good credential by its hash.
 func (s *Store) FindCredential(ctx context.Context, hash publish.Digest) (publish.FoundCredential, error) {
 	var row struct {
 		publish.Credential
-		LeftMS *int64 `json:"left_ms"`
+		LeftMS  *int64 `json:"left_ms"`
+		Unnoted bool   `json:"unnoted"`
 	}
 	found, err := s.read(ctx, &row, findCredentialSQL, hash[:])
 	if err == nil && !found {
@@ -98,7 +100,7 @@ func (s *Store) FindCredential(ctx context.Context, hash publish.Digest) (publis
 	if row.LeftMS != nil {
 		left = time.Duration(*row.LeftMS) * time.Millisecond
 	}
-	return publish.FoundCredential{Credential: row.Credential, Left: left}, nil
+	return publish.FoundCredential{Credential: row.Credential, Left: left, Unnoted: row.Unnoted}, nil
 }
 
 const useCredentialSQL = `SELECT pawl.use_credential($1)`

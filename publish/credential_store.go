@@ -18,8 +18,8 @@ const (
 	// DefaultOverlap is how long a credential that is replaced stays good beside its successor, MaxOverlap the longest.
 	DefaultOverlap = 24 * time.Hour
 	MaxOverlap     = 30 * 24 * time.Hour
-	// lastUsedEvery is how old the last use of a credential may be in Postgres while it is used.
-	lastUsedEvery = time.Minute
+	// MinUseNoted is how far the noted uses of a credential lie apart at least.
+	MinUseNoted = time.Minute
 )
 
 // Lifetime is how long a credential is good for from its making on; 0 is DefaultLifetime.
@@ -39,7 +39,7 @@ func ParseLifetime(pointer, text string) (Lifetime, error) {
 		days, err = strconv.ParseUint(digits, 10, 16)
 		span = time.Duration(days) * 24 * time.Hour
 	}
-	if lifetime := Lifetime(span); err == nil && lifetime != 0 && lifetime.valid() {
+	if lifetime := Lifetime(span); err == nil && lifetime > 0 && lifetime.valid() {
 		return lifetime, nil
 	}
 	return 0, invalid(pointer, `must be from 1s to 3650d, such as "90d" or "12h", or "never"`)
@@ -99,6 +99,14 @@ type CredentialPage struct {
 	Next CredentialID `json:"next,omitempty"`
 }
 
+// ParseCredentialID reads the id of a credential. The error is about the field id.
+func ParseCredentialID(text string) (CredentialID, error) {
+	if len(text) != 16 || strings.Trim(text, "0123456789abcdef") != "" {
+		return "", invalid("id", "must be the 16 hex digits that name a credential in lists")
+	}
+	return CredentialID(text), nil
+}
+
 // NewCredential is a credential to be kept.
 type NewCredential struct {
 	ID       CredentialID
@@ -129,6 +137,8 @@ type FoundCredential struct {
 	Credential
 	// Left is how long it still is, by the database's clock; negative for ever.
 	Left time.Duration
+	// Unnoted says that no use was noted within MinUseNoted.
+	Unnoted bool
 }
 
 // CredentialStore is the part of PointerStore that keeps credentials, for ever, by the SHA-256 of their texts. A change is in force for
@@ -152,6 +162,6 @@ type CredentialStore interface {
 	// FindCredential returns the one whose text has this hash, unless it was revoked or has expired: that is unauthorized, as is none. It is one
 	// seek and one round trip.
 	FindCredential(ctx context.Context, hash Digest) (FoundCredential, error)
-	// UseCredential notes that one is used now, if that wasn't noted within the last minute; none is left alone.
+	// UseCredential notes that one is used now, unless a use was noted within MinUseNoted. Of none there is nothing to note.
 	UseCredential(ctx context.Context, id CredentialID) error
 }

@@ -32,6 +32,8 @@ func explain(e *Error) string {
 			return "nothing was published under this key; there is nothing to pin"
 		}
 		return "there is no such key"
+	case ErrUnauthorized:
+		return "this credential is not known here, was revoked or has expired"
 	case ErrStaleToken:
 		return explainStale(e)
 	case ErrUnknownToken:

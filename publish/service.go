@@ -97,6 +97,8 @@ type Service struct {
 	MaxFileBytes int64
 	// Markers writes a marker object beside the files of each generation that is sealed, for those who read only the blob store.
 	Markers bool
+	// Clock times what is remembered of credentials; nil means time.Now. Tests set it.
+	Clock func() time.Time
 	// NewUploadID draws the id of an upload; nil means 128 bits of crypto/rand. Tests set it.
 	NewUploadID func() UploadID
 
@@ -105,6 +107,7 @@ type Service struct {
 	catchUp     chan struct{}
 	catchUpOnce sync.Once
 
+	callers     callers
 	arrivals    arrivals
 	completions completions
 	inFlight    inFlight

@@ -23,6 +23,10 @@ func (row *credentialRow) good(now time.Time) bool {
 	return row.RevokedAt == nil && (row.ExpiresAt == nil || now.Before(row.ExpiresAt.Time))
 }
 
+func (row *credentialRow) unnoted(now time.Time) bool {
+	return row.LastUsedAt == nil || now.Sub(row.LastUsedAt.Time) >= publish.MinUseNoted
+}
+
 // show is what callers get of a row, in a copy of their own.
 func (row *credentialRow) show(now time.Time) publish.Credential {
 	shown := row.Credential
@@ -242,7 +246,7 @@ func (p *Pointers) FindCredential(ctx context.Context, hash publish.Digest) (pub
 		if row == nil {
 			return publish.FoundCredential{}, &publish.Error{Code: publish.ErrUnauthorized}
 		}
-		found := publish.FoundCredential{Credential: row.show(now), Left: -1}
+		found := publish.FoundCredential{Credential: row.show(now), Left: -1, Unnoted: row.unnoted(now)}
 		if row.ExpiresAt != nil {
 			found.Left = row.ExpiresAt.Sub(now)
 		}
@@ -253,8 +257,7 @@ func (p *Pointers) FindCredential(ctx context.Context, hash publish.Digest) (pub
 // UseCredential notes the use of a credential; see publish.CredentialStore.
 func (p *Pointers) UseCredential(ctx context.Context, id publish.CredentialID) error {
 	_, err := transact(ctx, p, "UseCredential", "", func(now time.Time) (struct{}, error) {
-		row, err := p.credentialOf(id)
-		if err == nil && (row.LastUsedAt == nil || now.Sub(row.LastUsedAt.Time) >= time.Minute) {
+		if row, err := p.credentialOf(id); err == nil && row.unnoted(now) {
 			moment := at(now)
 			row.LastUsedAt = &moment
 		}
