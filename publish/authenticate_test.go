@@ -212,15 +212,18 @@ func TestAuthenticateAsksOnce(t *testing.T) {
 		gone <- err
 	}()
 	<-asking
-	errs := make(chan error, 20)
+	errs, waiting := make(chan error, 20), make(chan struct{}, 40)
 	for range cap(errs) {
 		go func() {
-			caller, err := g.Authenticate(t.Context(), made.Secret)
+			caller, err := g.Authenticate(waitingContext{t.Context(), waiting}, made.Secret)
 			if err == nil && caller.Credential != made.ID {
 				err = fmt.Errorf("the caller is %+v", caller)
 			}
 			errs <- err
 		}()
+	}
+	for range cap(errs) {
+		<-waiting
 	}
 	hurried, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -242,6 +245,20 @@ func TestAuthenticateAsksOnce(t *testing.T) {
 	}
 }
 
+// waitingContext tells when its holder begins to wait.
+type waitingContext struct {
+	context.Context
+	waiting chan<- struct{}
+}
+
+func (c waitingContext) Done() <-chan struct{} {
+	select {
+	case c.waiting <- struct{}{}:
+	default:
+	}
+	return c.Context.Done()
+}
+
 // Postgres that is away is unavailable, and not remembered.
 func TestAuthenticateWithoutPostgres(t *testing.T) {
 	t.Parallel()
@@ -256,17 +273,22 @@ func TestAuthenticateWithoutPostgres(t *testing.T) {
 func TestAuthenticateIsBounded(t *testing.T) {
 	t.Parallel()
 	g := newGate(t)
-	made := g.create("ci", publish.Never)
-	g.shows(made.Secret, "")
+	known := make([]publish.IssuedCredential, 200)
+	for i := range known {
+		known[i] = g.create(fmt.Sprint("ci", i), publish.Never)
+		g.shows(known[i].Secret, "")
+	}
 	guesses := make([]publish.Secret, 10_500)
 	for i := range guesses {
 		guesses[i] = publish.NewSecret()
 		g.shows(guesses[i], publish.ErrUnauthorized)
 	}
 	before := g.questions()
-	g.shows(made.Secret, "")
+	for _, made := range known {
+		g.shows(made.Secret, "")
+	}
 	if got := g.questions(); got != before {
-		t.Error("the known caller was forgotten for guesses")
+		t.Error("known callers were forgotten for guesses")
 	}
 	for _, guess := range guesses {
 		g.shows(guess, publish.ErrUnauthorized)
