@@ -50,7 +50,8 @@ func (s *Service) CreateCredential(ctx context.Context, req CreateCredentialRequ
 		if !(Scopes{scope}).Within(req.Admin) {
 			needed := Scope{Verb: VerbAdmin, Prefix: scope.Prefix}
 			return IssuedCredential{}, s.refused(ctx, &Error{
-				Code: ErrForbidden, Detail: fmt.Sprintf("the scope %q can be given only by who has the scope %q, or a wider one", scope, needed),
+				Code: ErrForbidden, Scope: needed.String(),
+				Detail: fmt.Sprintf("the scope %q can be given only by who has the scope %q, or a wider one", scope, needed),
 			})
 		}
 	}

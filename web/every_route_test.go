@@ -74,6 +74,12 @@ var askCases = map[string]asked{
 	"PUT /v1/policies":    {of: asksAny, verb: publish.VerbAdmin, query: "?prefix=team-a/x", body: `{"fence_mode":"granted"}`},
 	"DELETE /v1/policies": {of: asksAny, verb: publish.VerbAdmin, query: "?prefix=team-a/x"},
 	"GET /v1/audit":       {of: asksAny, verb: publish.VerbAdmin},
+
+	"GET /v1/credentials":             {of: asksAny, verb: publish.VerbAdmin},
+	"POST /v1/credentials":            {of: asksAny, verb: publish.VerbAdmin, body: `{"name":"new","scopes":["read:team-a/x"]}`},
+	"POST /v1/credentials/:id/rotate": {of: asksAny, verb: publish.VerbAdmin},
+	"DELETE /v1/credentials/:id":      {of: asksAny, verb: publish.VerbAdmin},
+
 	"GET /metrics":        {of: asksCredential, verb: publish.VerbRead},
 	"GET /livez":          {of: asksNothing},
 	"GET /readyz":         {of: asksNothing},
@@ -119,11 +125,13 @@ var neighbours = []string{"team-ab/", "TEAM-A/", "Team-a/", "team-/", "team-_/",
 // askRig has a key team-a/x with a published version under token 1 and an open grant with token 2, and beside it nothing.
 type askRig struct {
 	*rig
-	known   *credentials
-	admin   []string
-	worker  worker
-	upload  string
-	secrets []string // that must show nowhere
+	known  *credentials
+	admin  []string
+	worker worker
+	upload string
+	// credential is one with the scope read:team-a/x that the service keeps.
+	credential publish.CredentialID
+	secrets    []string // that must show nowhere
 }
 
 func newAskRig(t *testing.T) *askRig {
@@ -136,7 +144,10 @@ func newAskRig(t *testing.T) *askRig {
 	r.worker.put("f", "open", r.admin...).want(201)
 	begun := r.with(r.admin, "POST", r.worker.generation()+"/uploads", `{"path":"h","size":20,"sha256":"`+strings.Repeat("ab", 32)+`"}`, "Pawl-Lease", r.worker.lease)
 	r.upload, _ = begun.want(201).json()["upload_id"].(string)
-	r.secrets = append(r.secrets, r.worker.lease)
+	made := r.with(r.admin, "POST", "/v1/credentials", `{"name":"kept","scopes":["read:team-a/x"]}`).want(201).json()
+	id, _ := made["id"].(string)
+	secret, _ := made["secret"].(string)
+	r.credential, r.secrets = publish.CredentialID(id), append(r.secrets, r.worker.lease, secret)
 	return r
 }
 
@@ -156,7 +167,7 @@ func (r *askRig) ask(name, key string, caller []string) answer {
 	if method == http.MethodGet {
 		token = "1"
 	}
-	target := strings.NewReplacer("{key}", key, "{token}", token, "{path}", "f", "{upload}", r.upload, "{name}", "n", ":code", "forbidden", ":file", "style.css", "/b/*", "/b/team-a/").Replace(pattern)
+	target := strings.NewReplacer("{key}", key, "{token}", token, "{path}", "f", "{upload}", r.upload, "{name}", "n", ":id", string(r.credential), ":code", "forbidden", ":file", "style.css", "/b/*", "/b/team-a/").Replace(pattern)
 	headers := slices.Clone(test.headers)
 	for i := range headers {
 		headers[i] = strings.ReplaceAll(headers[i], "LEASE", r.worker.lease)
@@ -346,7 +357,7 @@ func (r *askRig) showsNothingTo(name string, caller []string) {
 // state is all that a request may have changed.
 func (r *askRig) state() (all string) {
 	r.t.Helper()
-	for _, target := range []string{"/v1/policies", "/v1/audit", "/v1/keys/team-a/x", "/v1/keys/team-a/x/-/generations", "/v1/keys/team-a/x/-/effects"} {
+	for _, target := range []string{"/v1/policies", "/v1/credentials", "/v1/audit", "/v1/keys/team-a/x", "/v1/keys/team-a/x/-/generations", "/v1/keys/team-a/x/-/effects"} {
 		all += r.with(r.admin, "GET", target, "").want(200).body
 	}
 	return all

@@ -92,6 +92,11 @@ func routes() []route {
 		{del, "/v1/policies", anywhere(admin), (*Handler).unsetPolicy},
 		{get, "/v1/audit", anywhere(admin), (*Handler).audit},
 
+		{get, "/v1/credentials", anywhere(admin), (*Handler).credentials},
+		{post, "/v1/credentials", anywhere(admin), (*Handler).createCredential},
+		{del, "/v1/credentials/:id", anywhere(admin), (*Handler).revokeCredential},
+		{post, "/v1/credentials/:id/rotate", anywhere(admin), (*Handler).rotateCredential},
+
 		{get, "/", anywhere(read), (*Handler).browsePage},
 		{get, "/b/*", anywhere(read), (*Handler).prefixPage},
 		{get, keyPages + "/{key}", needs(read), (*Handler).keyPage},
