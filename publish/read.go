@@ -82,8 +82,8 @@ func noPointer(err error) error {
 	return NoPointer(missing.Key)
 }
 
-// NoKey, NoPointer and NoGeneration are what is answered about a key that never existed, by methods that look for the key, for its current
-// version, and for one of its generations. Whoever may not know of a key is answered the same.
+// NoKey is the answer about a key that never existed, where the key itself is looked for; NoPointer is it where its current version is, NoGeneration where one
+// of its generations is. Whoever may not know of a key is answered the same.
 func NoKey(key Key) *Error { return explained(&Error{Code: ErrNotFound, Key: key}) }
 
 // NoPointer is the answer about a key that has no current version.

@@ -284,8 +284,13 @@ func (r *askRig) asksForCredential(name string) {
 	}
 	good := strings.TrimPrefix(r.admin[1], "Bearer ")
 	for _, malformed := range [][]string{
-		{"Authorization", "Bearer"}, {"Authorization", "Bearer nonsense"}, {"Authorization", r.admin[1] + "x"}, {"Authorization", r.admin[1][:40]},
-		{"Authorization", good}, {"Authorization", "Digest " + good}, {"Authorization", "Basic " + good},
+		{"Authorization", "Bearer"},
+		{"Authorization", "Bearer nonsense"},
+		{"Authorization", r.admin[1] + "x"},
+		{"Authorization", r.admin[1][:40]},
+		{"Authorization", good},
+		{"Authorization", "Digest " + good},
+		{"Authorization", "Basic " + good},
 		basic("alice", good), basic("", good), basic("pawl", ""), basic("pawl", good+" "),
 		append(slices.Clone(r.admin), r.admin...),
 	} {
