@@ -1,0 +1,8 @@
+package web
+
+import (
+	"github.com/pawlhq/pawl/publish"
+)
+
+// reach is the keys that the caller may read, and so all that lists, feeds, streams and answers about many keys may tell of.
+func (c *call) reach() publish.Reach { return c.allowed(publish.VerbRead) }
