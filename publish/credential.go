@@ -67,7 +67,7 @@ func (s Secret) Reveal() string { return s.text }
 // Hash is what is kept of it: the SHA-256 of the text. The text is random, so a slow hash would add nothing.
 func (s Secret) Hash() [sha256.Size]byte { return sha256.Sum256([]byte(s.text)) }
 
-// String, GoString and MarshalText hide it.
+// String hides it.
 func (s Secret) String() string { return "[hidden]" }
 
 // GoString hides it from %#v.
