@@ -12,7 +12,7 @@
 -- in_ranges tells whether a name is in one of the ranges. It is inlined into its caller's query.
 -- +goose StatementBegin
 CREATE OR REPLACE FUNCTION pawl.in_ranges(p_name text, p_from text[], p_to text[]) RETURNS boolean LANGUAGE sql IMMUTABLE AS $$
-    SELECT p_name COLLATE "C" < p_to[width_bucket(p_name COLLATE "C", p_from)]
+    SELECT coalesce(p_name COLLATE "C" < p_to[width_bucket(p_name COLLATE "C", p_from)], false)
 $$;
 -- +goose StatementEnd
 
@@ -281,7 +281,7 @@ DECLARE
     page    pawl.rejections[];
     bound_row pawl.rejections; -- the last one that a page may look at
 BEGIN
-    IF pawl.in_ranges('', p_from, p_to) IS NOT TRUE THEN
+    IF NOT pawl.in_ranges('', p_from, p_to) THEN
         keys := ARRAY(SELECT r.key_id FROM unnest(p_from, p_to) s(lower, upper) CROSS JOIN LATERAL (
             SELECT key_id FROM pawl.rejected_keys WHERE name >= s.lower AND name < s.upper ORDER BY name LIMIT p_bound + 1) r LIMIT p_bound + 1);
         IF cardinality(keys) <= p_bound THEN
@@ -330,7 +330,7 @@ DECLARE
     page     pawl.generations[];
     bound_row pawl.generations; -- the last one that a page may look at
 BEGIN
-    IF pawl.in_ranges('', p_from, p_to) IS NOT TRUE THEN
+    IF NOT pawl.in_ranges('', p_from, p_to) THEN
         few := ARRAY(SELECT k.id FROM unnest(p_from, p_to) s(lower, upper) CROSS JOIN LATERAL (
             SELECT id FROM pawl.keys WHERE name >= s.lower AND name < s.upper ORDER BY name LIMIT p_bound + 1) k LIMIT p_bound + 1);
     END IF;
@@ -363,8 +363,26 @@ BEGIN
 END $$;
 -- +goose StatementEnd
 
+-- audit_page returns {entries, last, looked}: up to p_limit entries with ids below p_before, newest first, of those p_search that it looks at; last is the
+-- oldest one of these. p_actions are those whose subject is a key. p_all shows also what belongs to no keys.
+-- +goose StatementBegin
+CREATE OR REPLACE FUNCTION pawl.audit_page(p_from text[], p_to text[], p_all boolean, p_actions text[], p_before bigint, p_limit integer, p_search integer) RETURNS jsonb
+LANGUAGE plpgsql STABLE SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET jit = off AS $$
+BEGIN
+    RETURN (WITH looked AS MATERIALIZED (
+            SELECT * FROM pawl.audit WHERE id < p_before ORDER BY id DESC LIMIT p_search
+        ), chosen AS (
+            SELECT * FROM looked WHERE CASE WHEN action = 'policy' THEN pawl.in_ranges(subject, p_from, p_to) AND pawl.in_ranges(subject || '/', p_from, p_to)
+                WHEN action = ANY (p_actions) THEN pawl.in_ranges(subject, p_from, p_to) ELSE p_all END
+            ORDER BY id DESC LIMIT p_limit
+        ) SELECT jsonb_build_object('entries', coalesce((SELECT jsonb_agg(jsonb_strip_nulls(jsonb_build_object('id', a.id, 'at', a.at, 'by', a.actor,
+                'action', a.action, 'subject', a.subject, 'before', a.before, 'after', a.after)) ORDER BY a.id DESC) FROM chosen a), '[]'),
+            'last', (SELECT min(id) FROM looked), 'looked', (SELECT count(*) FROM looked)));
+END $$;
+-- +goose StatementEnd
+
 -- +goose Down
-DROP FUNCTION IF EXISTS pawl.leases_page(text[], text[], boolean, jsonb, integer, integer), pawl.rejections_page(text[], text[], jsonb, integer, integer),
+DROP FUNCTION IF EXISTS pawl.audit_page, pawl.leases_page(text[], text[], boolean, jsonb, integer, integer), pawl.rejections_page(text[], text[], jsonb, integer, integer),
     pawl.browse(text[], text[], text, text, boolean, boolean, timestamptz, text, jsonb, integer, integer),
     pawl.few_candidates(text[], text[], boolean, boolean, timestamptz, integer), pawl.holds_few(text[], text[], integer),
     pawl.list_names(text[], text[], text, boolean, text, integer), pawl.in_ranges(text, text[], text[]);

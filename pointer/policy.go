@@ -84,14 +84,7 @@ func (s *Store) UnsetPolicy(ctx context.Context, prefix string, by publish.Opera
 	return err
 }
 
-// Entries are looked at from the newest on, and no more of them than one page may: where all are wanted, that is the page itself.
-const auditSQL = `
-WITH looked AS MATERIALIZED (SELECT * FROM pawl.audit WHERE id < $3 ORDER BY id DESC LIMIT $6),
-	chosen AS MATERIALIZED (SELECT * FROM looked WHERE CASE WHEN action = 'policy' THEN pawl.in_ranges(subject, $1, $2) AND pawl.in_ranges(subject || '/', $1, $2)
-		WHEN action = ANY ($4::text[]) THEN pawl.in_ranges(subject, $1, $2) ELSE $7::boolean END ORDER BY id DESC LIMIT $5)
-SELECT jsonb_build_object('entries', coalesce((SELECT jsonb_agg(jsonb_strip_nulls(jsonb_build_object('id', a.id, 'at', a.at, 'by', a.actor, 'action', a.action,
-		'subject', a.subject, 'before', a.before, 'after', a.after)) ORDER BY a.id DESC) FROM chosen a), '[]'),
-	'last', (SELECT min(id) FROM looked), 'looked', (SELECT count(*) FROM looked))`
+const auditSQL = `SELECT pawl.audit_page($1, $2, $3, $4, $5, $6, $7)`
 
 // Audit returns one page of the changes to what is in a reach, newest first.
 func (s *Store) Audit(ctx context.Context, reach publish.Reach, before int64, limit int) (publish.AuditPage, error) {
@@ -108,7 +101,7 @@ func (s *Store) Audit(ctx context.Context, reach publish.Reach, before int64, li
 		Last    int64                `json:"last"` // the oldest one that was looked at
 		Looked  int                  `json:"looked"`
 	}
-	if _, err := s.read(ctx, &found, auditSQL, from, to, before, publish.AuditActionsOfKeys(), limit+1, search, reach.All()); err != nil {
+	if _, err := s.read(ctx, &found, auditSQL, from, to, reach.All(), publish.AuditActionsOfKeys(), before, limit+1, search); err != nil {
 		return publish.AuditPage{}, err
 	}
 	page := publish.AuditPage{Entries: found.Entries}
