@@ -147,6 +147,9 @@ func (s *suite) browse(query publish.BrowseQuery, held int) (all []publish.Brows
 		if len(found.Rows) < query.Limit && found.Searched < query.Bound || found.End.Sort != query.Sort || pages > 200 {
 			s.Fatalf("%+v: a page with %d rows of %d searched ends at %+v", query, len(found.Rows), found.Searched, *found.End)
 		}
+		if name := publish.Key(found.End.Name); name != "" && !query.Reach.Has(name) {
+			s.Fatalf("%+v: a page ends at %s", query, name)
+		}
 		query.From = found.End
 	}
 }
