@@ -101,7 +101,7 @@ func (s *Store) Audit(ctx context.Context, reach publish.Reach, before int64, li
 		Last    int64                `json:"last"` // the oldest one that was looked at
 		Looked  int                  `json:"looked"`
 	}
-	if _, err := s.read(ctx, &found, auditSQL, from, to, reach.All(), publish.AuditActionsOfKeys(), before, limit+1, search); err != nil {
+	if _, err := s.read(ctx, &found, auditSQL, from, to, reach.All(), publish.NamedAuditActions(), before, limit+1, search); err != nil {
 		return publish.AuditPage{}, err
 	}
 	page := publish.AuditPage{Entries: found.Entries}

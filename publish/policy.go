@@ -70,23 +70,19 @@ type AuditPage struct {
 	Next int64 `json:"next,omitempty"`
 }
 
-// keyActions are those of entries whose subject is a key.
-var keyActions = []string{"rollback", "retire", "pin", "unpin", "break-lease"}
+// namedActions are those of entries whose subject is a key or a prefix.
+var namedActions = []string{"rollback", "retire", "pin", "unpin", "break-lease", "policy"}
 
-// AuditActionsOfKeys lists the actions of entries whose subject is a key. That of "policy" is a prefix; any other entry is about something that belongs to no keys.
-func AuditActionsOfKeys() []string { return slices.Clone(keyActions) }
+// NamedAuditActions lists the actions of entries whose subject is a key or a prefix. Any other entry is about something that belongs to no keys.
+func NamedAuditActions() []string { return slices.Clone(namedActions) }
 
-// In reports whether an entry is for somebody with a reach: one about a key is when the reach holds it, one about a policy when it holds all that the policy is
-// for, and any other one when it holds every key.
+// In reports whether an entry is for somebody with a reach: one about a key or a prefix is when the reach holds the key of that name, with which it also holds all
+// that is below; any other one when it holds every key.
 func (e AuditEntry) In(reach Reach) bool {
-	switch {
-	case e.Action == "policy":
-		return reach.HasPrefix(e.Subject)
-	case slices.Contains(keyActions, e.Action):
+	if slices.Contains(namedActions, e.Action) {
 		return reach.Has(Key(e.Subject))
-	default:
-		return reach.All()
 	}
+	return reach.All()
 }
 
 // MaxAuditSearched bounds how many entries one page of the audit looks at: where few are in the reach, a page is short and yet has a Next.
