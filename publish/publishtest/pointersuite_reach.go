@@ -31,8 +31,26 @@ func neighbours() []string {
 // reaches are sets of prefixes by the rule of scopes, each a caller's.
 func reaches() [][]string {
 	return [][]string{
-		nil, {""}, {"team-a/"}, {"team-a"}, {"TEAM-A/"}, {"team-ab/"}, {"team-a!"}, {"team_a/"}, {"team%"}, {"team%/"}, {"_"}, {"%"}, {"team-a/x"}, {"team-a/x/y/"},
-		{"team-a/", "team-ab/"}, {"z", "TEAM-A", "team-a/x/"}, {"team-a", "team-a!", "team-a0", "team-ab"}, {"é/", "a"}, {"none", "team-a/none/"}, {"team-a/", "none", ""},
+		nil,
+		{""},
+		{"team-a/"},
+		{"team-a"},
+		{"TEAM-A/"},
+		{"team-ab/"},
+		{"team-a!"},
+		{"team_a/"},
+		{"team%"},
+		{"team%/"},
+		{"_"},
+		{"%"},
+		{"team-a/x"},
+		{"team-a/x/y/"},
+		{"team-a/", "team-ab/"},
+		{"z", "TEAM-A", "team-a/x/"},
+		{"team-a", "team-a!", "team-a0", "team-ab"},
+		{"é/", "a"},
+		{"none", "team-a/none/"},
+		{"team-a/", "none", ""},
 	}
 }
 
