@@ -364,7 +364,8 @@ END $$;
 -- +goose StatementEnd
 
 -- audit_page returns {entries, last, looked}: up to p_limit entries with ids below p_before, newest first, of those p_search that it looks at; last is the
--- oldest one of these. p_actions are those whose subject is a key or a prefix. p_all shows also what belongs to no keys.
+-- oldest one of these. p_actions are those whose subject is a key or a prefix. An entry about something that has scopes is shown when the keys of all of them are
+-- in the ranges, and any other one with p_all.
 -- +goose StatementBegin
 CREATE OR REPLACE FUNCTION pawl.audit_page(p_from text[], p_to text[], p_all boolean, p_actions text[], p_before bigint, p_limit integer, p_search integer) RETURNS jsonb
 LANGUAGE plpgsql STABLE SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET jit = off AS $$
@@ -372,7 +373,12 @@ BEGIN
     RETURN (WITH looked AS MATERIALIZED (
             SELECT * FROM pawl.audit WHERE id < p_before ORDER BY id DESC LIMIT p_search
         ), chosen AS (
-            SELECT * FROM looked WHERE CASE WHEN action = ANY (p_actions) THEN pawl.in_ranges(subject, p_from, p_to) ELSE p_all END
+            SELECT * FROM looked WHERE CASE WHEN action = ANY (p_actions) THEN pawl.in_ranges(subject, p_from, p_to)
+                WHEN jsonb_typeof(coalesce(after, before)->'scopes') = 'array' THEN NOT EXISTS (
+                    SELECT FROM jsonb_array_elements_text(coalesce(after, before)->'scopes') scope
+                    -- The keys under the prefix behind the colon are in the ranges when the prefix is, as a text. Without a colon it is empty: all keys.
+                    WHERE NOT pawl.in_ranges(coalesce(substring(scope FROM ':(.*)'), ''), p_from, p_to))
+                ELSE p_all END
             ORDER BY id DESC LIMIT p_limit
         ) SELECT jsonb_build_object('entries', coalesce((SELECT jsonb_agg(jsonb_strip_nulls(jsonb_build_object('id', a.id, 'at', a.at, 'by', a.actor,
                 'action', a.action, 'subject', a.subject, 'before', a.before, 'after', a.after)) ORDER BY a.id DESC) FROM chosen a), '[]'),

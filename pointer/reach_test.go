@@ -6,22 +6,31 @@ import (
 	"github.com/pawlhq/pawl/publish"
 )
 
-// Entries about what belongs to no keys are for those alone who administer all. Whoever administers little finds the few entries behind many others,
-// page after page.
+// Entries about what has scopes are for whoever administers all of their keys, and those about what belongs to no keys for those alone who administer all.
+// Whoever administers little finds the few entries behind many others, page after page.
 func TestAuditWithinReach(t *testing.T) {
 	t.Parallel()
 	store, dsn := newStore(t)
 	const others = 2*publish.MaxAuditSearched + 17
 	exec1(t, dsn, `INSERT INTO pawl.audit (actor, action, subject) VALUES ('mia', 'pin', 'team-a/x')`)
-	exec1(t, dsn, `INSERT INTO pawl.audit (actor, action, subject) VALUES ('mia', 'credential', 'team-a/x')`)
+	exec1(t, dsn, `INSERT INTO pawl.audit (actor, action, subject) VALUES ('mia', 'something', 'team-a/x')`)
+	exec1(t, dsn, `INSERT INTO pawl.audit (actor, action, subject, before, after) VALUES
+		('mia', 'create-credential', '1', NULL, '{"scopes": ["publish:team-a/", "read:team-a/x"]}'),
+		('mia', 'create-credential', '2', NULL, '{"scopes": ["publish:team-a/", "read:team-b/x"]}'),
+		('mia', 'create-credential', '3', NULL, '{"scopes": ["read:team-a"]}'),
+		('mia', 'create-credential', '4', NULL, '{"scopes": ["admin"]}'),
+		('mia', 'create-credential', '5', NULL, '{"scopes": null}'),
+		('mia', 'revoke-credential', '1', '{"scopes": ["publish:team-a/"]}', NULL)`)
 	exec1(t, dsn, `INSERT INTO pawl.audit (actor, action, subject) SELECT 'mia', 'retire', 'team-ab/' || n FROM generate_series(1, $1::int) n`, others)
 	for _, test := range []struct {
 		reach       publish.Reach
 		want, pages int
 	}{
-		{publish.Everything, others + 2, 5},
-		{publish.ReachOf("team-a/"), 1, 3},
-		{publish.ReachOf("team-a", "mia", "credential"), 1, 3},
+		{publish.Everything, others + 8, 5},
+		{publish.ReachOf("team-a/"), 3, 3},
+		{publish.ReachOf("team-a", "mia", "something"), 4, 3},
+		{publish.ReachOf("team-a/x", "team-b"), 1, 3},
+		{publish.ReachOf("team-a/", "team-b/x"), 4, 3},
 		{publish.ReachOf("team-ab"), others, 5},
 		{publish.ReachOf(), 0, 3},
 	} {

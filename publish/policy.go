@@ -73,16 +73,26 @@ type AuditPage struct {
 // namedActions are those of entries whose subject is a key or a prefix.
 var namedActions = []string{"rollback", "retire", "pin", "unpin", "break-lease", "policy"}
 
-// NamedAuditActions lists the actions of entries whose subject is a key or a prefix. Any other entry is about something that belongs to no keys.
+// NamedAuditActions lists the actions of entries whose subject is a key or a prefix.
 func NamedAuditActions() []string { return slices.Clone(namedActions) }
 
 // In reports whether an entry is for somebody with a reach: one about a key or a prefix is when the reach holds the key of that name, with which it also holds all
-// that is below; any other one when it holds every key.
+// that is below; one about something that has scopes, as its After says, or else its Before, when these are within the reach; any other one when it holds every key.
 func (e AuditEntry) In(reach Reach) bool {
 	if slices.Contains(namedActions, e.Action) {
 		return reach.Has(Key(e.Subject))
 	}
-	return reach.All()
+	facts := e.After
+	if facts == nil {
+		facts = e.Before
+	}
+	var about struct {
+		Scopes Scopes `json:"scopes"`
+	}
+	if json.Unmarshal(facts, &about) != nil || about.Scopes == nil {
+		return reach.All()
+	}
+	return about.Scopes.Within(reach)
 }
 
 // MaxAuditSearched bounds how many entries one page of the audit looks at: where few are in the reach, a page is short and yet has a Next.
