@@ -102,7 +102,7 @@ func (s *Store) Generation(ctx context.Context, key publish.Key, token publish.T
 	var g publish.Generation
 	found, err := s.read(ctx, &g, generationSQL, string(key), int64(token))
 	if err == nil && !found {
-		err = &publish.Error{Code: publish.ErrNotFound, Key: key, Token: token, Detail: "there is no such generation"}
+		err = &publish.Error{Code: publish.ErrNotFound, Key: key, Token: token}
 	}
 	return g, err
 }
@@ -124,7 +124,7 @@ func (s *Store) Files(ctx context.Context, key publish.Key, token publish.Token,
 	case err != nil:
 		return publish.FilePage{}, err
 	case !found:
-		return publish.FilePage{}, &publish.Error{Code: publish.ErrNotFound, Key: key, Token: token, Detail: "there is no such generation"}
+		return publish.FilePage{}, &publish.Error{Code: publish.ErrNotFound, Key: key, Token: token}
 	case page.State == publish.StateCondemned || page.State == publish.StateCollected:
 		return publish.FilePage{}, &publish.Error{Code: publish.ErrGenerationCollected, Key: key, Token: token}
 	}

@@ -108,6 +108,8 @@ type outcome struct {
 	Effect  *publish.Effect       `json:"effect"`
 	Witness *publish.Witness      `json:"witness"`
 
+	Credential *publish.Credential `json:"credential"`
+
 	Retired *publish.Retirement  `json:"retired"`
 	Pin     *publish.PinnedKey   `json:"pin"`
 	Broken  *publish.BrokenLease `json:"broken"`

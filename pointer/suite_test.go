@@ -51,6 +51,11 @@ func harness(t *testing.T, dsn string) publishtest.PointerHarness {
 				ended_at = ended_at - $2::interval, swept_at = swept_at - $2::interval
 				WHERE key_id = (SELECT id FROM pawl.keys WHERE name = $1)`, string(key), by)
 		},
+		AgeCredential: func(t *testing.T, id publish.CredentialID, by time.Duration) {
+			t.Helper()
+			exec1(t, dsn, `UPDATE pawl.credentials SET created_at = created_at - $2::interval, expires_at = expires_at - $2::interval,
+				last_used_at = last_used_at - $2::interval WHERE id = $1`, string(id), by)
+		},
 		Antedate: func(t *testing.T, key publish.Key, by time.Duration) {
 			t.Helper()
 			antedate(t, dsn, string(key), by)

@@ -31,6 +31,7 @@ const (
 	ErrGenerationIncomplete Code = "generation-incomplete"
 	ErrPinned               Code = "pinned"
 	ErrOlderSource          Code = "older-source"
+	ErrCredentialConflict   Code = "credential-conflict"
 	ErrLeaseLost            Code = "lease-lost"
 	ErrGenerationCollected  Code = "generation-collected"
 	ErrRetired              Code = "retired"
@@ -66,8 +67,8 @@ var kinds = []Kind{
 	{ErrInvalidRequest, http.StatusBadRequest, "Invalid request", false, "A field of the request is missing or wrong; the member errors names it and says what is expected."},
 	{ErrDigestMismatch, http.StatusBadRequest, "Digest mismatch", false, "The bytes or the manifest are not those that the request promised. Nothing was stored or published."},
 	{ErrLengthMismatch, http.StatusBadRequest, "Length mismatch", true, "The body ended before, or went on after, its declared length. Nothing was stored; send it again."},
-	{ErrUnauthorized, http.StatusUnauthorized, "Unauthorized", false, "This call needs a credential. For files of a generation that is the lease_id of its grant: in the header Pawl-Lease, or by Basic authentication as the password of the user lease."},
-	{ErrForbidden, http.StatusForbidden, "Forbidden", false, "The caller may not do this: it is a page of another site, or the request came for a host that this server doesn't answer to. Names that lead here by a proxy are listed in the server's setting PAWL_HOSTS."},
+	{ErrUnauthorized, http.StatusUnauthorized, "Unauthorized", false, "This call needs a credential, or another one: the one that came was never made, was revoked, or has expired. Send it as Authorization: Bearer pawl_c_…, or by Basic authentication as the password of the user pawl. For the files of an open generation the lease_id of its grant will do, as the password of the user lease; a server that asks for no credentials also takes it in the header Pawl-Lease."},
+	{ErrForbidden, http.StatusForbidden, "Forbidden", false, "The caller may not do this: its credential lacks the scope that the member scope names, it is a page of another site, or the request came for a host that this server doesn't answer to. Names that lead here by a proxy are listed in the server's setting PAWL_HOSTS."},
 	{ErrNotFound, http.StatusNotFound, "Not found", false, "There is no such key, generation, file or route."},
 	{ErrMethodNotAllowed, http.StatusMethodNotAllowed, "Method not allowed", false, "The route exists, but not with this method; the Allow header names those that it has."},
 	{ErrStaleToken, http.StatusConflict, "Stale token", false, "A newer grant of this key has fenced this token. This is an expected outcome for a worker that was paused: its result is out of date. Drop this output; to work on the key again, acquire it again."},
@@ -75,6 +76,7 @@ var kinds = []Kind{
 	{ErrGenerationIncomplete, http.StatusConflict, "Generation incomplete", false, "A final publish needs every file complete, and every file that expect names present and not empty unless allow_empty says so. Upload the listed paths again, or delete what isn't wanted, then publish."},
 	{ErrPinned, http.StatusConflict, "Pinned", false, "Somebody has pinned the key to its current version; the member pinned says who, when and why. A worker keeps its lease and may publish once the pin is taken away."},
 	{ErrOlderSource, http.StatusConflict, "Older source", false, "The current version was made from a newer source_revision than this one."},
+	{ErrCredentialConflict, http.StatusConflict, "Credential conflict", false, "The name belongs to another credential, which is neither revoked, expired nor replaced; or the credential to be replaced was revoked, has expired or was replaced already. The member errors says which, and what to do."},
 	{ErrLeaseLost, http.StatusGone, "Lease lost", false, "The lease_id is not the grant of this token: it was released, superseded, or never this key's. Acquire the key again."},
 	{ErrGenerationCollected, http.StatusGone, "Generation collected", false, "The generation was given up by the retention policy; its files are deleted or about to be. A worker whose own generation it is has lost its lease with it, and acquires the key again to work on it anew."},
 	{ErrRetired, http.StatusGone, "Retired", false, "The key was retired: it has no current version. Its history stays, and publishing it again revives it. The member retired says who retired it, when and why."},
@@ -149,6 +151,8 @@ type Error struct {
 	Worker string `json:"-"`
 	// Next names what a worker may do instead, e.g. "acquire".
 	Next string `json:"next,omitempty"`
+	// Scope is what the caller's credential lacks, such as publish:renders/x.
+	Scope string `json:"scope,omitempty"`
 	// ReuseFrom is the generation that a publish wanted to carry files over from, when it is that one which the refusal is about.
 	ReuseFrom Token `json:"reuse_from,omitempty"`
 

@@ -25,10 +25,15 @@ func explain(e *Error) string {
 		case e.Token != 0:
 			return fmt.Sprintf("there is no generation %d of this key", e.Token)
 		}
+		if e.Operation == OperationCredential {
+			return "there is no such credential"
+		}
 		if e.Operation == OperationPin {
 			return "nothing was published under this key; there is nothing to pin"
 		}
 		return "there is no such key"
+	case ErrUnauthorized:
+		return "this credential is not known here, was revoked or has expired"
 	case ErrStaleToken:
 		return explainStale(e)
 	case ErrUnknownToken:
@@ -84,7 +89,7 @@ func explain(e *Error) string {
 			return fmt.Sprintf("the lease of token %d is over, and %q holds the key under token %d, whose lease was not broken", e.Token, e.Holder, e.GrantedToken)
 		}
 		return fmt.Sprintf("the current version is %s, not the one that the request asked for", current(e))
-	case ErrInvalidRequest:
+	case ErrInvalidRequest, ErrCredentialConflict:
 		if len(e.Fields) > 0 {
 			return e.Fields[0].Pointer + ": " + e.Fields[0].Detail
 		}

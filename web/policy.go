@@ -123,6 +123,9 @@ func (c *call) policyPrefix() (string, publish.Operator, error) {
 	if err != nil {
 		return "", "", err
 	}
+	if err := c.requireUnder(publish.VerbAdmin, prefix); err != nil {
+		return "", "", err
+	}
 	by, _, err := c.operator()
 	return prefix, by, err
 }

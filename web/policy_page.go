@@ -23,6 +23,7 @@ type policiesPage struct {
 	Policies []publish.Policy
 	Next     string
 	Action   string
+	By       string     // the name of the credential of who sets one; "" where people say who they are
 	Form     url.Values // what the form holds
 	Problem  string     // why what was sent was refused
 }
@@ -71,7 +72,7 @@ func (h *Handler) showPolicies(c *call, status int, query, form url.Values, prob
 		return err
 	}
 	page := policiesPage{
-		frame: h.frame("Policies"), Policies: list.Policies, Action: h.links.policies(""), Form: form, Problem: problem,
+		frame: h.frame("Policies"), By: c.caller.Name, Policies: list.Policies, Action: h.links.policies(""), Form: form, Problem: problem,
 	}
 	if list.Next != nil {
 		page.Next = h.links.policies(*list.Next)
@@ -81,9 +82,9 @@ func (h *Handler) showPolicies(c *call, status int, query, form url.Values, prob
 
 // applyPolicy sets or removes a policy.
 func (h *Handler) applyPolicy(c *call, form url.Values) error {
-	by := publish.Operator(form.Get("by"))
-	if by == "" {
-		by = pageOperator
+	by, err := c.formOperator(form)
+	if err != nil {
+		return err
 	}
 	name := "prefix"
 	if form.Has("remove") {
@@ -91,6 +92,9 @@ func (h *Handler) applyPolicy(c *call, form url.Values) error {
 	}
 	prefix, err := parsePrefix(name, form.Get(name))
 	if err != nil {
+		return err
+	}
+	if err := c.requireUnder(publish.VerbAdmin, prefix); err != nil {
 		return err
 	}
 	if form.Has("remove") {

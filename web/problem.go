@@ -36,7 +36,7 @@ func (h *Handler) writeError(err error, c echo.Context) {
 	if kind.Status == http.StatusInternalServerError {
 		refusal = &publish.Error{Code: refusal.Code, Detail: "the server failed; its log has the cause under this request_id"}
 	}
-	if kind.Status == http.StatusUnauthorized {
+	if kind.Status == http.StatusUnauthorized && header.Get(echo.HeaderWWWAuthenticate) == "" {
 		header.Set(echo.HeaderWWWAuthenticate, challenge)
 	}
 	if kind.Status == http.StatusMethodNotAllowed {

@@ -95,6 +95,8 @@ func publishWithUpload(c *call, grant publish.Grant) (*publish.PublishRequest, e
 	switch {
 	case err != nil:
 		return nil, err
+	case publishing && c.byLease && !c.allowed(publish.VerbPublish).Has(c.key):
+		return nil, c.unauthorized("a lease_id as the password of the user " + leaseUser + " opens the files of its generation alone; to publish them, too, send a credential, and the lease_id in the header " + headerLease)
 	case publishing:
 		return &publish.PublishRequest{Grant: grant, Final: true, IfMatch: match, IfNoneMatch: none}, nil
 	case match != nil || none:

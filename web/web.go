@@ -56,6 +56,12 @@ type Options struct {
 	ReadyTimeout time.Duration
 	// EventHeartbeat is how long an event stream may be silent; 0 means DefaultEventHeartbeat.
 	EventHeartbeat time.Duration
+	// Authenticate finds out who calls. nil asks nobody for a credential: then everybody may do everything.
+	Authenticate Authenticate
+	// PublicRead is the keys that anybody may read without a credential, where others are asked for one.
+	PublicRead publish.Reach
+	// Recheck is how long a request may last before its credential is looked at again; 0 means DefaultRecheck.
+	Recheck time.Duration
 	// EventStreams bounds how many event streams, and requests that wait for events, are open at once; 0 means DefaultEventStreams.
 	EventStreams int
 }
@@ -90,6 +96,10 @@ type Handler struct {
 	epoch atomic.Pointer[publish.Epoch] // nil until it is known
 
 	checkHost bool
+
+	authenticate Authenticate
+	public       publish.Reach
+	recheck      time.Duration
 }
 
 // legalBasePath allows what needs no escape in a URL, so that the path can be compared as it stands.
@@ -114,6 +124,7 @@ func New(service *publish.Service, opts Options) (*Handler, error) {
 		embed: cmp.Or(opts.Embed, EmbedSameOrigin), sources: fileSources(opts.StoreOrigin),
 		heartbeat: cmp.Or(opts.EventHeartbeat, DefaultEventHeartbeat), maxStreams: cmp.Or(opts.EventStreams, DefaultEventStreams),
 	}
+	h.authenticate, h.public, h.recheck = opts.Authenticate, opts.PublicRead, cmp.Or(opts.Recheck, DefaultRecheck)
 	h.streamWrite = streamWriteTimeout
 	h.comparing = make(chan struct{}, 1)
 	h.drained, h.drain = context.WithCancel(context.Background())

@@ -16,7 +16,7 @@ func (a *app) auditCommand() *cobra.Command {
 	var limit int
 	cmd := &cobra.Command{
 		Use:   "audit",
-		Short: "Show who rolled back, pinned, retired, broke leases and changed policies, newest first",
+		Short: "Show who rolled back, pinned, retired, broke leases, and changed policies and credentials, newest first",
 		Args:  cobra.NoArgs,
 		RunE: a.verb(func(ctx context.Context, _ []string) error {
 			if limit < 1 || limit > publish.MaxPageSize {

@@ -20,7 +20,7 @@ func (a *app) serveCommand() *cobra.Command {
 			"Settings: PAWL_DATABASE_URL and PAWL_BLOBS (both needed), PAWL_S3_ACCESS_KEY and PAWL_S3_SECRET_KEY (or their _FILE forms,\n" +
 			"or AWS's own ways), PAWL_S3_CA_FILE, PAWL_S3_PUBLIC_ENDPOINT, PAWL_S3_PART_MEMORY, PAWL_S3_VERIFY, PAWL_READS,\n" +
 			"PAWL_LISTEN, PAWL_HOSTS, PAWL_BASE_PATH, PAWL_TLS_CERT and PAWL_TLS_KEY, PAWL_TRUSTED_PROXIES, PAWL_EMBED,\n" +
-			"PAWL_LOG_FORMAT (text, json), PAWL_LOG_LEVEL, PAWL_ALLOW_UNAUTHENTICATED,\n" +
+			"PAWL_AUTH (required, none), PAWL_PUBLIC_READ, PAWL_ALLOW_UNAUTHENTICATED, PAWL_LOG_FORMAT (text, json), PAWL_LOG_LEVEL,\n" +
 			"PAWL_SWEEP_GRACE, PAWL_SWEEP_INTERVAL, PAWL_COLLECT (on, off), PAWL_COLLECT_GRACE, PAWL_COLLECT_INTERVAL, PAWL_MARKERS,\n" +
 			"PAWL_EVENTS_KEEP, PAWL_EVENTS_POLL, PAWL_EVENTS_HEARTBEAT, PAWL_EVENTS_STREAMS, PAWL_REQUIRE_SYNCHRONOUS.",
 		Args: cobra.NoArgs,
@@ -53,9 +53,10 @@ func (a *app) checkServe(s serverSettings) error {
 		return configError{errors.New("PAWL_DATABASE_URL is not set; set it to the address of a Postgres, e.g. postgres://pawl@db.example/pawl, or try `pawl dev`, which brings its own")}
 	case s.blobs == "":
 		return configError{errors.New("PAWL_BLOBS is not set; set it to where bytes should live, e.g. file:///var/lib/pawl/blobs or s3://bucket/prefix?endpoint=https://s3.example")}
-	case !loopback(s.listen) && a.getenv("PAWL_ALLOW_UNAUTHENTICATED") != "true":
-		return configError{fmt.Errorf("PAWL_LISTEN is %s, which other machines can reach, and this version has no credentials yet: "+
-			"listen on %s behind a proxy that authenticates, or set PAWL_ALLOW_UNAUTHENTICATED=true in a trusted network", s.listen, defaultListen)}
+	case !loopback(s.listen) && !s.auth.required && a.getenv("PAWL_ALLOW_UNAUTHENTICATED") != "true":
+		return configError{fmt.Errorf("PAWL_LISTEN is %s, which other machines can reach, and nobody is asked for a credential: "+
+			"set PAWL_AUTH=%s and make credentials with `pawl credential create`, listen on %s behind a proxy that authenticates, "+
+			"or set PAWL_ALLOW_UNAUTHENTICATED=true in a trusted network", s.listen, authRequired, defaultListen)}
 	}
 	return nil
 }

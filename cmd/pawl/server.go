@@ -67,11 +67,15 @@ func startServer(ctx context.Context, s serverSettings, migrate bool) (_ *server
 	}
 	service.Verification = s.store.verify
 	srv.close = append(srv.close, func() error { service.Close(); return nil })
-	srv.handler, err = web.New(service, web.Options{
+	options := web.Options{
 		BasePath: s.basePath, CheckHost: s.checkHost(), Hosts: s.hosts, StoreOrigin: storeOrigin, Metrics: metrics, Log: s.log,
 		TrustedProxies: s.transport.proxies, Embed: s.transport.embed,
 		EventHeartbeat: s.events.heartbeat, EventStreams: s.events.streams,
-	})
+	}
+	if s.auth.required {
+		options.Authenticate, options.PublicRead = service.Authenticate, s.auth.public
+	}
+	srv.handler, err = web.New(service, options)
 	if err != nil {
 		return nil, configError{fmt.Errorf("PAWL_BASE_PATH: %w", err)}
 	}

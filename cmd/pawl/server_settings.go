@@ -50,6 +50,7 @@ type serverSettings struct {
 	collect                              collectSettings
 	events                               eventSettings
 	transport                            transportSettings
+	auth                                 authSettings
 	log                                  *slog.Logger
 }
 
@@ -90,6 +91,9 @@ func (a *app) serverSettings(f serverFlags, level slog.Level) (serverSettings, e
 	if s.transport, err = a.transportSettings(); err != nil {
 		return s, err
 	}
+	if s.auth, err = a.authSettings(); err != nil {
+		return s, err
+	}
 	if _, _, err := net.SplitHostPort(s.listen); err != nil {
 		return s, configError{fmt.Errorf("PAWL_LISTEN (or --listen) is %q; it must look like %s", s.listen, defaultListen)}
 	}
@@ -111,7 +115,7 @@ func (a *app) yes(name string) (bool, error) {
 	}
 }
 
-// checkHost reports whether requests for other hosts are refused. On loopback nobody is asked for a credential, and what
+// checkHost reports whether requests for other hosts are refused. On loopback nobody may be asked for a credential, and what
 // protects the server is that others can't reach it; but a page in a browser of this machine can.
 func (s serverSettings) checkHost() bool { return loopback(s.listen) || len(s.hosts) > 0 }
 

@@ -25,11 +25,13 @@ type Pointers struct {
 	ahead    time.Duration             // what Advance added to the clock
 	policies map[string]publish.Policy // by prefix
 	audit    []publish.AuditEntry
-	duties   map[string]duty
-	events   eventRows
-	epoch    int64
-	keys     map[publish.Key]*keyRow
-	uploads  int64 // the number of the last upload
+	// credentials stand in the order in which they were made.
+	credentials []*credentialRow
+	duties      map[string]duty
+	events      eventRows
+	epoch       int64
+	keys        map[publish.Key]*keyRow
+	uploads     int64 // the number of the last upload
 	// installation is what tells the idempotency keys of this store's effects from those of others.
 	installation string
 }

@@ -23,6 +23,8 @@ type PointerHarness struct {
 	Antedate func(t *testing.T, key publish.Key, by time.Duration)
 	// Age lets time pass for the uploads of a key, but for nothing else of it.
 	Age func(t *testing.T, key publish.Key, by time.Duration)
+	// AgeCredential lets time pass for one credential.
+	AgeCredential func(t *testing.T, id publish.CredentialID, by time.Duration)
 }
 
 // TestPointerStore holds a PointerStore to the contract of package publish. open makes an empty store and cleans it up by itself;
@@ -38,6 +40,7 @@ func TestPointerStore(t *testing.T, open func(t *testing.T) PointerHarness) {
 		{"race", raceTests()},
 		{"grant", grantTests()},
 		{"fence", fenceTests()},
+		{"opens", opensTests()},
 		{"upload", uploadTests()},
 		{"direct", directTests()},
 		{"delete", deleteTests()},
@@ -53,6 +56,7 @@ func TestPointerStore(t *testing.T, open func(t *testing.T) PointerHarness) {
 		{"retire", retireTests()},
 		{"break", breakTests()},
 		{"policy", policyTests()},
+		{"credential", credentialTests()},
 		{"read", readTests()},
 		{"revision", revisionTests()},
 		{"resolve", resolveTests()},
