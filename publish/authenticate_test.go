@@ -337,10 +337,11 @@ func TestAuthenticateNotesUse(t *testing.T) {
 	testenv.Eventually(t, 20*time.Second, func() error { // The first note may still be ending.
 		g.shows(made.Secret, "")
 		g.pass(5 * time.Second)
-		if c, err := g.pointers.Credential(t.Context(), made.ID); err != nil || c.LastUsedAt.Sub(first.Time) < time.Minute {
-			return fmt.Errorf("the use is noted at %s, %v", c.LastUsedAt, err)
+		c, err := g.pointers.Credential(t.Context(), made.ID)
+		if err == nil && c.LastUsedAt.Sub(first.Time) < time.Minute {
+			err = fmt.Errorf("the use is noted at %s", c.LastUsedAt)
 		}
-		return nil
+		return err
 	})
 	g.Close()
 	before := g.pointers.Faults.Calls("UseCredential")
