@@ -77,7 +77,7 @@ func (c *Client) judge(err error, try int) (again bool, pause time.Duration) {
 		switch answer.refusal.Code {
 		case publish.ErrLeaseHeld:
 			return false, 0 // waiting for a lease is the server's business
-		case publish.ErrUnavailable, publish.ErrOutcomeUnknown, publish.ErrLengthMismatch, CodeRateLimited:
+		case publish.ErrUnavailable, publish.ErrOutcomeUnknown, publish.ErrLengthMismatch, publish.ErrRateLimited:
 			return true, max(pause, answer.retryAfter)
 		}
 		return answer.retryable, max(pause, answer.retryAfter)

@@ -41,6 +41,7 @@ const (
 	ErrUnknownToken         Code = "unknown-token"
 	ErrLeaseHeld            Code = "lease-held"
 	ErrLeaseRequired        Code = "lease-required"
+	ErrRateLimited          Code = "rate-limited"
 	ErrInternal             Code = "internal"
 	ErrUnavailable          Code = "unavailable"
 	ErrOutcomeUnknown       Code = "outcome-unknown"
@@ -85,6 +86,7 @@ var kinds = []Kind{
 	{ErrUnknownToken, http.StatusUnprocessableEntity, "Unknown token", false, "This token was never granted for this key."},
 	{ErrLeaseHeld, http.StatusLocked, "Lease held", true, "Another holder has the lease of this key. Try again after Retry-After, or ask with wait."},
 	{ErrLeaseRequired, http.StatusPreconditionRequired, "Lease required", false, "This call changes a generation: send the lease_id of its grant in the header Pawl-Lease."},
+	{ErrRateLimited, http.StatusTooManyRequests, "Rate limited", true, "You send more requests in a short time, or have more uploads open at once, than this server takes from one caller. Nothing was changed; send it again after Retry-After, and fewer at a time."},
 	{ErrInternal, http.StatusInternalServerError, "Internal error", false, "The server failed; its log has the cause under this request_id."},
 	{ErrUnavailable, http.StatusServiceUnavailable, "Unavailable", true, "Postgres or the blob store can't be reached just now. Nothing was changed; try again."},
 	{ErrOutcomeUnknown, http.StatusServiceUnavailable, "Outcome unknown", true, "The connection to Postgres was lost before its answer came: the change may or may not have happened. Repeating the same request is safe and tells."},
@@ -139,7 +141,8 @@ type Error struct {
 	Holder       string `json:"holder,omitempty"`
 	SupersededAt *Time  `json:"superseded_at,omitempty"`
 	ExpiresAt    *Time  `json:"expires_at,omitempty"`
-	// RetryAfterMillis is how long a held lease lasts at most unless it is renewed, by the database's clock.
+	// RetryAfterMillis is how long a held lease lasts at most unless it is renewed, by the database's clock; or after which time a request that was
+	// one too many may be sent again.
 	RetryAfterMillis int64 `json:"retry_after_ms,omitempty"`
 	// Repeat counts how often this same stale request was refused, this time included.
 	Repeat int `json:"repeat,omitempty"`
