@@ -50,6 +50,7 @@ type serverSettings struct {
 	collect                              collectSettings
 	events                               eventSettings
 	transport                            transportSettings
+	limits                               limitSettings
 	log                                  *slog.Logger
 }
 
@@ -88,6 +89,9 @@ func (a *app) serverSettings(f serverFlags, level slog.Level) (serverSettings, e
 		return s, err
 	}
 	if s.transport, err = a.transportSettings(); err != nil {
+		return s, err
+	}
+	if s.limits, err = a.limitSettings(); err != nil {
 		return s, err
 	}
 	if _, _, err := net.SplitHostPort(s.listen); err != nil {
