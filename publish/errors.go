@@ -81,7 +81,7 @@ var kinds = []Kind{
 	{ErrRetired, http.StatusGone, "Retired", false, "The key was retired: it has no current version. Its history stays, and publishing it again revives it. The member retired says who retired it, when and why."},
 	{ErrCursorExpired, http.StatusGone, "Cursor expired", false, "Events behind this cursor were removed, as PAWL_EVENTS_KEEP says, or it is ahead of all events, so it is of another database or of one that was put back. A reader of it would miss some. Look at the current versions anew, then go on from the cursor that the member oldest, or newest, gives."},
 	{ErrPreconditionFailed, http.StatusPreconditionFailed, "Precondition failed", false, "The current version is not the one that If-Match or If-None-Match asked for, or not the generation that reuse_from names, or the lease to be broken is over and another grant's runs. For reuse_from: look at what is current now, and reuse that, or say reuse_stale."},
-	{ErrTooLarge, http.StatusRequestEntityTooLarge, "Too large", false, "The body is larger than the limit that the member limit gives, in bytes."},
+	{ErrTooLarge, http.StatusRequestEntityTooLarge, "Too large", false, "The body, or all that one generation holds, is more than the limit that the member limit gives: in bytes, or in files where the member unit says so. An upload that is refused for it is not stored."},
 	{ErrRangeNotSatisfiable, http.StatusRequestedRangeNotSatisfiable, "Range not satisfiable", false, "The Range lies outside the file; Content-Range gives its size."},
 	{ErrUnknownToken, http.StatusUnprocessableEntity, "Unknown token", false, "This token was never granted for this key."},
 	{ErrLeaseHeld, http.StatusLocked, "Lease held", true, "Another holder has the lease of this key. Try again after Retry-After, or ask with wait."},
@@ -172,10 +172,12 @@ type Error struct {
 	Failed  []Path `json:"failed,omitempty"`
 	Pending []Path `json:"pending,omitempty"`
 	// Promised and Came are digests or lengths as text.
-	Promised string  `json:"promised,omitempty"`
-	Came     string  `json:"came,omitempty"`
-	Limit    int64   `json:"limit,omitempty"`
-	Fields   []Field `json:"errors,omitempty"`
+	Promised string `json:"promised,omitempty"`
+	Came     string `json:"came,omitempty"`
+	// Limit is what would have to be no more than it: bytes, or what Unit says, such as "files".
+	Limit  int64   `json:"limit,omitempty"`
+	Unit   string  `json:"unit,omitempty"`
+	Fields []Field `json:"errors,omitempty"`
 	// Paths lists what a set without a primary file holds.
 	Paths []Path `json:"paths,omitempty"`
 

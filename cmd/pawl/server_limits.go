@@ -129,6 +129,10 @@ func (s limitSettings) fileBytes() int64 {
 	return min(s.file, s.generationBytes)
 }
 
+func (s limitSettings) generation() publish.GenerationLimits {
+	return publish.GenerationLimits{Files: s.generationFiles, Bytes: s.generationBytes}
+}
+
 // bound applies what is counted before a request is read.
 func (s limitSettings) bound(listener net.Listener, server *http.Server) net.Listener {
 	server.MaxHeaderBytes = int(s.headers)
