@@ -7,7 +7,7 @@
 
 -- A row may be negative, as where one session has stored a file and another has replaced it; their sum isn't. Generations that take no more uploads
 -- have no rows.
-CREATE TABLE pawl.generation_sums (
+CREATE TABLE IF NOT EXISTS pawl.generation_sums (
     key_id bigint NOT NULL,
     token  bigint NOT NULL,
     slot   smallint NOT NULL,
@@ -18,7 +18,7 @@ CREATE TABLE pawl.generation_sums (
 
 -- sum_file adds a file that begins to count to the sums of its generation, or takes one out that ends to count.
 -- +goose StatementBegin
-CREATE FUNCTION pawl.sum_file() RETURNS trigger LANGUAGE plpgsql AS $$
+CREATE OR REPLACE FUNCTION pawl.sum_file() RETURNS trigger LANGUAGE plpgsql AS $$
 DECLARE
     sign integer := CASE WHEN NEW.state = 'stored' AND NEW.until_revision IS NULL THEN 1 ELSE -1 END;
 BEGIN
@@ -30,31 +30,32 @@ END $$;
 -- +goose StatementEnd
 
 -- A file of an earlier generation that is carried over is inserted as one that counts, and takes no space.
-CREATE TRIGGER files_summed AFTER UPDATE ON pawl.files FOR EACH ROW
+CREATE OR REPLACE TRIGGER files_summed AFTER UPDATE ON pawl.files FOR EACH ROW
     WHEN (NEW.object_token IS NULL
         AND (OLD.state = 'stored' AND OLD.until_revision IS NULL) <> (NEW.state = 'stored' AND NEW.until_revision IS NULL))
     EXECUTE FUNCTION pawl.sum_file();
 
 -- +goose StatementBegin
-CREATE FUNCTION pawl.drop_sums() RETURNS trigger LANGUAGE plpgsql AS $$
+CREATE OR REPLACE FUNCTION pawl.drop_sums() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     DELETE FROM pawl.generation_sums WHERE key_id = NEW.key_id AND token = NEW.token;
     RETURN NULL;
 END $$;
 -- +goose StatementEnd
 
-CREATE TRIGGER generations_unsummed AFTER UPDATE ON pawl.generations FOR EACH ROW
+CREATE OR REPLACE TRIGGER generations_unsummed AFTER UPDATE ON pawl.generations FOR EACH ROW
     WHEN (OLD.state = 'open' AND NEW.state <> 'open') EXECUTE FUNCTION pawl.drop_sums();
 
 INSERT INTO pawl.generation_sums (key_id, token, slot, files, bytes)
 SELECT f.key_id, f.token, 0, count(*), sum(f.size)
 FROM pawl.generations g JOIN pawl.files f ON f.key_id = g.key_id AND f.token = g.token
 WHERE g.state = 'open' AND f.state = 'stored' AND f.until_revision IS NULL AND f.object_token IS NULL
+    AND NOT EXISTS (SELECT FROM pawl.generation_sums s WHERE s.key_id = g.key_id AND s.token = g.token)
 GROUP BY f.key_id, f.token;
 
 -- refuse_set undoes the transaction, whose change is one too many, and tells the refusal by a state of its own.
 -- +goose StatementBegin
-CREATE FUNCTION pawl.refuse_set(p_facts jsonb, p_unit text, p_came bigint, p_limit bigint) RETURNS void LANGUAGE plpgsql AS $$
+CREATE OR REPLACE FUNCTION pawl.refuse_set(p_facts jsonb, p_unit text, p_came bigint, p_limit bigint) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
     RAISE EXCEPTION 'pawl: a generation would have % %, more than %', p_came, p_unit, p_limit USING ERRCODE = 'PW413',
         DETAIL = (pawl.refused('too-large', p_facts || jsonb_build_object('limit', p_limit, 'came', p_came::text,
@@ -65,7 +66,7 @@ END $$;
 -- upload_within takes the answer of complete_upload and gives it back, unless the generation has more files or bytes now than it may; null is no limit.
 -- Uploads that end at the same moment don't see each other, so a few may get past; the publish doesn't.
 -- +goose StatementBegin
-CREATE FUNCTION pawl.upload_within(p_answer jsonb, p_files bigint, p_bytes bigint) RETURNS jsonb LANGUAGE plpgsql AS $$
+CREATE OR REPLACE FUNCTION pawl.upload_within(p_answer jsonb, p_files bigint, p_bytes bigint) RETURNS jsonb LANGUAGE plpgsql AS $$
 DECLARE
     u   jsonb := p_answer->'upload';
     has record;
@@ -87,7 +88,7 @@ END $$;
 -- publish_within takes the answer of publish and gives it back, unless the set that it made current is larger than it may be; null is no limit. A
 -- set's files are all of it, its bytes those that the generation has uploaded itself.
 -- +goose StatementBegin
-CREATE FUNCTION pawl.publish_within(p_answer jsonb, p_files bigint, p_bytes bigint) RETURNS jsonb LANGUAGE plpgsql AS $$
+CREATE OR REPLACE FUNCTION pawl.publish_within(p_answer jsonb, p_files bigint, p_bytes bigint) RETURNS jsonb LANGUAGE plpgsql AS $$
 DECLARE
     r     jsonb := p_answer->'receipt';
     facts jsonb;
@@ -107,8 +108,8 @@ END $$;
 -- +goose StatementEnd
 
 -- +goose Down
-DROP FUNCTION pawl.publish_within, pawl.upload_within, pawl.refuse_set;
-DROP TRIGGER generations_unsummed ON pawl.generations;
-DROP TRIGGER files_summed ON pawl.files;
-DROP FUNCTION pawl.drop_sums, pawl.sum_file;
-DROP TABLE pawl.generation_sums;
+DROP FUNCTION IF EXISTS pawl.publish_within, pawl.upload_within, pawl.refuse_set;
+DROP TRIGGER IF EXISTS generations_unsummed ON pawl.generations;
+DROP TRIGGER IF EXISTS files_summed ON pawl.files;
+DROP FUNCTION IF EXISTS pawl.drop_sums, pawl.sum_file;
+DROP TABLE IF EXISTS pawl.generation_sums;

@@ -39,4 +39,11 @@ func TestLimitsOfAnOldDatabase(t *testing.T) {
 	if sums(); files != 1 || bytes != 3 {
 		t.Errorf("after a deletion there are %d files of %d bytes, want 1 and 3", files, bytes)
 	}
+	run(t, conn, []string{`DELETE FROM pawl.goose_db_version WHERE version_id >= 22`}) // As if it had broken off at its end.
+	if err := migrations.Up(ctx, dsn); err != nil {
+		t.Fatal(err)
+	}
+	if sums(); files != 1 || bytes != 3 {
+		t.Errorf("after the migration was repeated there are %d files of %d bytes, want 1 and 3", files, bytes)
+	}
 }
