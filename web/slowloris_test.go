@@ -15,8 +15,6 @@ import (
 	"testing"
 	"time"
 
-	"golang.org/x/net/netutil"
-
 	"github.com/pawlhq/pawl/web"
 )
 
@@ -107,7 +105,7 @@ func serveSlow(t *testing.T, r *rig, head time.Duration, connections int) string
 	server := web.NewServer(r.handler, slog.New(slog.DiscardHandler))
 	server.ReadHeaderTimeout = head
 	served := make(chan error, 1)
-	go func() { served <- server.Serve(netutil.LimitListener(listener, connections)) }()
+	go func() { served <- server.Serve(web.LimitConnections(listener, connections)) }()
 	t.Cleanup(func() {
 		_ = server.Close()
 		<-served

@@ -8,8 +8,6 @@ import (
 	"strconv"
 	"time"
 
-	"golang.org/x/net/netutil"
-
 	"github.com/pawlhq/pawl/publish"
 	"github.com/pawlhq/pawl/web"
 )
@@ -139,5 +137,5 @@ func (s limitSettings) bound(listener net.Listener, server *http.Server) net.Lis
 	if s.connections == 0 {
 		return listener
 	}
-	return netutil.LimitListener(listener, int(s.connections))
+	return web.LimitConnections(listener, int(s.connections))
 }

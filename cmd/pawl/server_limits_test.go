@@ -3,8 +3,6 @@ package main
 import (
 	"io"
 	"log/slog"
-	"net"
-	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -77,55 +75,5 @@ func TestLimitSettings(t *testing.T) {
 		if got := (limitSettings{file: test.file, generationBytes: test.generation}).fileBytes(); got != test.want {
 			t.Errorf("%+v: %d", test, got)
 		}
-	}
-}
-
-// A server takes so many connections and no more; when one ends, the next that waits gets its turn.
-func TestConnectionsAreBounded(t *testing.T) {
-	t.Parallel()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	server := &http.Server{ReadHeaderTimeout: time.Minute}
-	answered := make(chan struct{}, 3)
-	server.Handler = http.HandlerFunc(func(http.ResponseWriter, *http.Request) { answered <- struct{}{} })
-	served := make(chan error, 1)
-	bounded := limitSettings{headers: 8 << 10, connections: 2}.bound(listener, server)
-	go func() { served <- server.Serve(bounded) }()
-	t.Cleanup(func() {
-		_ = server.Close()
-		<-served
-	})
-	if server.MaxHeaderBytes != 8<<10 {
-		t.Errorf("headers may have %d bytes", server.MaxHeaderBytes)
-	}
-	connections := make([]net.Conn, 3)
-	for i := range connections {
-		if connections[i], err = net.Dial("tcp", listener.Addr().String()); err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { _ = connections[i].Close() })
-		if _, err := io.WriteString(connections[i], "GET / HTTP/1.1\r\nHost: a\r\n\r\n"); err != nil {
-			t.Fatal(err)
-		}
-	}
-	<-answered
-	<-answered
-	select {
-	case <-answered:
-		t.Error("three connections are served at once")
-	case <-time.After(200 * time.Millisecond): // A server without the bound has long answered.
-	}
-	if err := connections[0].Close(); err != nil {
-		t.Fatal(err)
-	}
-	if err := connections[1].Close(); err != nil {
-		t.Fatal(err)
-	}
-	select {
-	case <-answered:
-	case <-time.After(30 * time.Second):
-		t.Error("a connection that waits is not served when others have ended")
 	}
 }
