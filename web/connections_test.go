@@ -21,8 +21,11 @@ func TestConnectionsAreBounded(t *testing.T) {
 	server := &http.Server{ReadHeaderTimeout: time.Minute}
 	answered := make(chan struct{}, 3)
 	server.Handler = http.HandlerFunc(func(http.ResponseWriter, *http.Request) { answered <- struct{}{} })
-	served := make(chan error, 1)
-	go func() { served <- server.Serve(web.LimitConnections(listener, 2)) }()
+	served := make(chan struct{})
+	go func() {
+		defer close(served)
+		_ = server.Serve(web.LimitConnections(listener, 2))
+	}()
 	t.Cleanup(func() {
 		_ = server.Close()
 		<-served

@@ -34,6 +34,9 @@ func TestOpenUploads(t *testing.T) {
 	if members := w.publish(`{"primary":"one"}`).wantProblem(publish.ErrGenerationIncomplete); !strings.Contains(jsonOf(members["failed"]), "three") {
 		t.Errorf("an upload that was refused is not marked: %v", members)
 	}
+	if page := r.upload("/upload", "key=page", "by=mia", "f:x"); page.status != 429 || !strings.Contains(page.body, "2 uploads of yours are open") {
+		t.Errorf("the page says %d: %s", page.status, page.body)
+	}
 	w.put("other", "3", "X-Forwarded-For", "192.0.2.1").want(201)
 	begun++
 	if _, err := io.WriteString(one, "y"); err != nil {

@@ -104,8 +104,11 @@ func serveSlow(t *testing.T, r *rig, head time.Duration, connections int) string
 	}
 	server := web.NewServer(r.handler, slog.New(slog.DiscardHandler))
 	server.ReadHeaderTimeout = head
-	served := make(chan error, 1)
-	go func() { served <- server.Serve(web.LimitConnections(listener, connections)) }()
+	served := make(chan struct{})
+	go func() {
+		defer close(served)
+		_ = server.Serve(web.LimitConnections(listener, connections))
+	}()
 	t.Cleanup(func() {
 		_ = server.Close()
 		<-served
