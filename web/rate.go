@@ -138,6 +138,21 @@ func (h *Handler) limitRate(next echo.HandlerFunc) echo.HandlerFunc {
 	}
 }
 
+// uploadTail is that of the route of uploads.
+const uploadTail = "generations/{token}/files/{path}"
+
+// turnedAway is the refusal of a request that limitRate has let pass to its route, nil for all others.
+func (h *Handler) turnedAway(c *call, tail string) error {
+	refusal, turned := c.Get(turnedAwayKey).(error)
+	switch {
+	case !turned:
+		return nil
+	case tail == uploadTail:
+		return h.turnAway(c, refusal)
+	}
+	return refusal
+}
+
 // turnAway refuses an upload that is one too many, when it is known what it is. Many uploaders don't look at answers, so its path is marked
 // as failed like that of every refused upload. Few are marked at a time: what is too much
 // for the server must not all reach the database.

@@ -44,7 +44,7 @@ func routes() []route {
 		{patch, key + "/-/lease", (*Handler).renew},
 		{del, key + "/-/lease", (*Handler).endLease},
 
-		{put, uploadPattern, (*Handler).upload},
+		{put, generation + "/files/{path}", (*Handler).upload},
 		{del, generation + "/files/{path}", (*Handler).deleteFile},
 		{post, generation + "/uploads", (*Handler).beginDirect},
 		{post, generation + "/uploads/{upload}/parts", (*Handler).signParts},
@@ -127,9 +127,6 @@ const (
 	keyPages = "/k"
 )
 
-// uploadPattern is that of the files of a generation.
-const uploadPattern = keysRoot + "/{key}/-/generations/{token}/files/{path}"
-
 // keyRoute is a route under a key, in the API or among the pages, as its root says. Its tail is what follows the key and "/-/", e.g. "generations/{token}/files/{path}";
 // the key's own route has none.
 type keyRoute struct {
@@ -180,11 +177,8 @@ func (h *Handler) dispatch(c echo.Context, root string) error {
 		}
 		c.SetPath(r.pattern)
 		if r.method == c.Request().Method || r.method == http.MethodGet && c.Request().Method == http.MethodHead {
-			if refusal, turned := c.Get(turnedAwayKey).(error); turned {
-				if r.pattern == uploadPattern {
-					return h.turnAway(this, refusal)
-				}
-				return refusal
+			if err := h.turnedAway(this, r.tail); err != nil {
+				return err
 			}
 			return r.handle(h, this)
 		}
