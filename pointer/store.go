@@ -27,6 +27,8 @@ type Store struct {
 	// client has left, and would carry the call out when nobody expects it any more.
 	lockSQL string
 
+	limits publish.GenerationLimits
+
 	synchronous synchronousGuard
 }
 
@@ -41,6 +43,8 @@ type Options struct {
 	Timeout time.Duration
 	// MaxConns bounds the pool; 0 leaves it to pool_max_conns in the address, or pgx's default.
 	MaxConns int32
+	// Limits bound every generation whose uploads and publishes come by this Store.
+	Limits publish.GenerationLimits
 	// RequireSynchronous refuses grants, as unavailable, while the database may lose commits that it has answered; see Diagnosis.MayLoseCommits.
 	RequireSynchronous bool
 }
@@ -67,7 +71,7 @@ func Open(ctx context.Context, dsn string, opts Options) (*Store, error) {
 	}
 	lockSQL := fmt.Sprintf("SET LOCAL lock_timeout = %d", (opts.Timeout * 2 / 3).Milliseconds())
 	return &Store{
-		pool: pool, timeout: opts.Timeout, lockSQL: lockSQL, synchronous: synchronousGuard{required: opts.RequireSynchronous},
+		pool: pool, timeout: opts.Timeout, lockSQL: lockSQL, limits: opts.Limits, synchronous: synchronousGuard{required: opts.RequireSynchronous},
 	}, nil
 }
 

@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/pawlhq/pawl/internal/testenv"
+	"github.com/pawlhq/pawl/pointer"
 	"github.com/pawlhq/pawl/publish"
 	"github.com/pawlhq/pawl/publish/publishtest"
 )
@@ -30,12 +31,22 @@ func TestStoreOnPostgresInDocker(t *testing.T) {
 func harness(t *testing.T, dsn string) publishtest.PointerHarness {
 	t.Helper()
 	store := openStore(t, dsn)
+	t.Cleanup(func() { checkSums(t, dsn) })
 	return publishtest.PointerHarness{
 		Store: store,
 		Expire: func(t *testing.T, key publish.Key) {
 			t.Helper()
 			exec1(t, dsn, `UPDATE pawl.keys SET lease_expires_at = clock_timestamp() - interval '1 ms'
 				WHERE name = $1 AND lease_expires_at IS NOT NULL`, string(key))
+		},
+		Limit: func(t *testing.T, limits publish.GenerationLimits) publish.PointerStore {
+			t.Helper()
+			limited, err := pointer.Open(context.Background(), dsn, pointer.Options{MaxConns: 4, Limits: limits})
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(limited.Close)
+			return limited
 		},
 		RaiseEpoch: func(t *testing.T) {
 			t.Helper()

@@ -42,6 +42,7 @@ const (
 	ErrUnknownToken         Code = "unknown-token"
 	ErrLeaseHeld            Code = "lease-held"
 	ErrLeaseRequired        Code = "lease-required"
+	ErrRateLimited          Code = "rate-limited"
 	ErrInternal             Code = "internal"
 	ErrUnavailable          Code = "unavailable"
 	ErrOutcomeUnknown       Code = "outcome-unknown"
@@ -82,11 +83,12 @@ var kinds = []Kind{
 	{ErrRetired, http.StatusGone, "Retired", false, "The key was retired: it has no current version. Its history stays, and publishing it again revives it. The member retired says who retired it, when and why."},
 	{ErrCursorExpired, http.StatusGone, "Cursor expired", false, "Events behind this cursor were removed, as PAWL_EVENTS_KEEP says, or it is ahead of all events, so it is of another database or of one that was put back. A reader of it would miss some. Look at the current versions anew, then go on from the cursor that the member oldest, or newest, gives."},
 	{ErrPreconditionFailed, http.StatusPreconditionFailed, "Precondition failed", false, "The current version is not the one that If-Match or If-None-Match asked for, or not the generation that reuse_from names, or the lease to be broken is over and another grant's runs. For reuse_from: look at what is current now, and reuse that, or say reuse_stale."},
-	{ErrTooLarge, http.StatusRequestEntityTooLarge, "Too large", false, "The body is larger than the limit that the member limit gives, in bytes."},
+	{ErrTooLarge, http.StatusRequestEntityTooLarge, "Too large", false, "The body, or all that one generation holds, is more than the limit that the member limit gives: in bytes, or in files where the member unit says so. An upload that is refused for it is not stored."},
 	{ErrRangeNotSatisfiable, http.StatusRequestedRangeNotSatisfiable, "Range not satisfiable", false, "The Range lies outside the file; Content-Range gives its size."},
 	{ErrUnknownToken, http.StatusUnprocessableEntity, "Unknown token", false, "This token was never granted for this key."},
 	{ErrLeaseHeld, http.StatusLocked, "Lease held", true, "Another holder has the lease of this key. Try again after Retry-After, or ask with wait."},
 	{ErrLeaseRequired, http.StatusPreconditionRequired, "Lease required", false, "This call changes a generation: send the lease_id of its grant in the header Pawl-Lease."},
+	{ErrRateLimited, http.StatusTooManyRequests, "Rate limited", true, "You send more requests in a short time, or have more uploads open at once, than this server takes from one caller. Nothing was changed; send it again after Retry-After, and fewer at a time."},
 	{ErrInternal, http.StatusInternalServerError, "Internal error", false, "The server failed; its log has the cause under this request_id."},
 	{ErrUnavailable, http.StatusServiceUnavailable, "Unavailable", true, "Postgres or the blob store can't be reached just now. Nothing was changed; try again."},
 	{ErrOutcomeUnknown, http.StatusServiceUnavailable, "Outcome unknown", true, "The connection to Postgres was lost before its answer came: the change may or may not have happened. Repeating the same request is safe and tells."},
@@ -141,7 +143,8 @@ type Error struct {
 	Holder       string `json:"holder,omitempty"`
 	SupersededAt *Time  `json:"superseded_at,omitempty"`
 	ExpiresAt    *Time  `json:"expires_at,omitempty"`
-	// RetryAfterMillis is how long a held lease lasts at most unless it is renewed, by the database's clock.
+	// RetryAfterMillis is how long a held lease lasts at most unless it is renewed, by the database's clock; or after which time a request that was
+	// one too many may be sent again.
 	RetryAfterMillis int64 `json:"retry_after_ms,omitempty"`
 	// Repeat counts how often this same stale request was refused, this time included.
 	Repeat int `json:"repeat,omitempty"`
@@ -173,10 +176,12 @@ type Error struct {
 	Failed  []Path `json:"failed,omitempty"`
 	Pending []Path `json:"pending,omitempty"`
 	// Promised and Came are digests or lengths as text.
-	Promised string  `json:"promised,omitempty"`
-	Came     string  `json:"came,omitempty"`
-	Limit    int64   `json:"limit,omitempty"`
-	Fields   []Field `json:"errors,omitempty"`
+	Promised string `json:"promised,omitempty"`
+	Came     string `json:"came,omitempty"`
+	// Limit is what would have to be no more than it: bytes, or what Unit says, such as "files".
+	Limit  int64   `json:"limit,omitempty"`
+	Unit   string  `json:"unit,omitempty"`
+	Fields []Field `json:"errors,omitempty"`
 	// Paths lists what a set without a primary file holds.
 	Paths []Path `json:"paths,omitempty"`
 

@@ -95,8 +95,13 @@ func explain(e *Error) string {
 		}
 		return e.Code.Kind().Title
 	case ErrTooLarge:
-		if e.Operation == OperationPublish {
-			return fmt.Sprintf("generation %d has uploaded %s bytes, more than the %d that the key's policy allows", e.Token, e.Came, e.Limit)
+		switch {
+		case e.Unit == UnitFiles:
+			return fmt.Sprintf("generation %d would have %s files, more than the %d that PAWL_LIMIT_FILES allows", e.Token, e.Came, e.Limit)
+		case e.Operation == OperationUpload:
+			return fmt.Sprintf("generation %d would have %s bytes, more than the %d that PAWL_LIMIT_GENERATION allows; delete files of it, or upload less", e.Token, e.Came, e.Limit)
+		case e.Operation == OperationPublish:
+			return fmt.Sprintf("generation %d has uploaded %s bytes, more than the %d that the key's policy, or PAWL_LIMIT_GENERATION, allows", e.Token, e.Came, e.Limit)
 		}
 		return fmt.Sprintf("the file is larger than %d bytes, which the key's policy allows", e.Limit)
 	case ErrDigestMismatch:

@@ -214,9 +214,14 @@ func (u *pageUpload) begin(ctx context.Context) error {
 }
 
 func (u *pageUpload) upload(ctx context.Context, path publish.Path, part *multipart.Part) error {
+	leave, err := u.handler.uploads.enter(u.handler.callerOf(u.call.Request()))
+	if err != nil {
+		return err
+	}
+	defer leave()
 	u.handler.metrics.uploadsInFlight.Inc()
 	defer u.handler.metrics.uploadsInFlight.Dec()
-	_, err := u.handler.service.Upload(ctx, publish.UploadRequest{
+	_, err = u.handler.service.Upload(ctx, publish.UploadRequest{
 		Grant: *u.grant, Path: path, ContentType: part.Header.Get(echo.HeaderContentType), Size: -1, Body: io.NopCloser(part),
 	})
 	return err

@@ -28,6 +28,11 @@ func (h *Handler) upload(c *call) error {
 	if err != nil {
 		return h.service.RefuseUpload(ctx, grant, c.path, err)
 	}
+	leave, err := h.uploads.enter(h.callerOf(c.Request()))
+	if err != nil {
+		return h.turnAway(c, err)
+	}
+	defer leave()
 	h.metrics.uploadsInFlight.Inc()
 	defer h.metrics.uploadsInFlight.Dec()
 	if pub != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -35,6 +36,10 @@ func (h *Handler) serve(c *call, r route) error {
 	}
 	if c.asked {
 		c.keepPrivate()
+	}
+	_, tail, _ := strings.Cut(r.pattern, "/-/")
+	if err := h.turnedAway(c, tail); err != nil {
+		return err
 	}
 	if !c.caller.Known() {
 		return r.handle(h, c)

@@ -45,7 +45,7 @@ var exits = map[publish.Code]int{
 	publish.ErrGenerationIncomplete: exitMissing,
 	publish.ErrUnavailable:          exitUnreachable,
 	publish.ErrInternal:             exitUnreachable,
-	client.CodeRateLimited:          exitUnreachable,
+	publish.ErrRateLimited:          exitUnreachable,
 	publish.ErrQuotaExceeded:        exitIO,
 	publish.ErrLeaseHeld:            exitLeaseHeld,
 	publish.ErrUnauthorized:         exitNotAllowed,

@@ -51,6 +51,7 @@ type serverSettings struct {
 	events                               eventSettings
 	transport                            transportSettings
 	auth                                 authSettings
+	limits                               limitSettings
 	log                                  *slog.Logger
 }
 
@@ -92,6 +93,9 @@ func (a *app) serverSettings(f serverFlags, level slog.Level) (serverSettings, e
 		return s, err
 	}
 	if s.auth, err = a.authSettings(); err != nil {
+		return s, err
+	}
+	if s.limits, err = a.limitSettings(); err != nil {
 		return s, err
 	}
 	if _, _, err := net.SplitHostPort(s.listen); err != nil {

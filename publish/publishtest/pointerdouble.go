@@ -22,6 +22,7 @@ type Pointers struct {
 	Clock func() time.Time
 
 	mu       sync.Mutex
+	limits   publish.GenerationLimits
 	ahead    time.Duration             // what Advance added to the clock
 	policies map[string]publish.Policy // by prefix
 	audit    []publish.AuditEntry

@@ -119,6 +119,27 @@ func (p *Pointers) checkTTL(key publish.Key, ttl time.Duration) error {
 	return nil
 }
 
+// Limit sets what generations may hold, for calls from now on.
+func (p *Pointers) Limit(limits publish.GenerationLimits) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.limits = limits
+}
+
+// checkLimits refuses what would let a generation have more than the store's limits: files, and bytes of its own.
+func (p *Pointers) checkLimits(r request, files, bytes int64) error {
+	facts := publish.Error{Code: publish.ErrTooLarge, Key: r.grant.Key, Token: r.grant.Token, Operation: r.operation, Path: r.path}
+	switch {
+	case p.limits.Bytes != 0 && bytes > p.limits.Bytes:
+		facts.Limit, facts.Came = p.limits.Bytes, fmt.Sprint(bytes)
+	case p.limits.Files != 0 && files > p.limits.Files:
+		facts.Limit, facts.Came, facts.Unit = p.limits.Files, fmt.Sprint(files), publish.UnitFiles
+	default:
+		return nil
+	}
+	return &facts
+}
+
 // checkSet refuses a publish whose generation has more bytes of its own than the key's policy allows.
 func (p *Pointers) checkSet(k *keyRow, g *generation) error {
 	most, has := p.policy(k.key).MaxGenerationBytes, int64(0)

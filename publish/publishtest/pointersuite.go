@@ -13,6 +13,8 @@ type PointerHarness struct {
 	Store publish.PointerStore
 	// Expire lets the running lease of a key end a moment ago, without waiting.
 	Expire func(t *testing.T, key publish.Key)
+	// Limit gives the store, or another one of the same content, with limits of what generations may hold.
+	Limit func(t *testing.T, limits publish.GenerationLimits) publish.PointerStore
 	// RaiseEpoch acts as a restore of the whole store from a backup.
 	RaiseEpoch func(t *testing.T)
 	// SetCounter moves a key's counter forward; its newest generation stays.
@@ -57,6 +59,7 @@ func TestPointerStore(t *testing.T, open func(t *testing.T) PointerHarness) {
 		{"break", breakTests()},
 		{"policy", policyTests()},
 		{"credential", credentialTests()},
+		{"limit", limitTests()},
 		{"read", readTests()},
 		{"revision", revisionTests()},
 		{"resolve", resolveTests()},
