@@ -138,15 +138,19 @@ func (h *Handler) leaseOpens(c *call) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	opening, err := h.service.Opens(c.Request().Context(), publish.Grant{Key: c.key, Token: c.token, LeaseID: id})
-	if err != nil {
-		return false, err
+	grant := publish.Grant{Key: c.key, Token: c.token, LeaseID: id}
+	reading := c.Request().Method == http.MethodGet || c.Request().Method == http.MethodHead
+	if !reading && h.granted.has(grant) {
+		return true, nil
 	}
-	switch c.Request().Method {
-	case http.MethodGet, http.MethodHead:
-		return opening.Open, nil
+	opening, err := h.service.Opens(c.Request().Context(), grant)
+	if opening.Granted {
+		h.granted.add(grant)
 	}
-	return opening.Granted, nil
+	if reading {
+		return opening.Open, err
+	}
+	return opening.Granted, err
 }
 
 // keepPrivate keeps the answer about a key that not everybody may read from caches that several share: what is public there would be handed to

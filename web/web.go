@@ -66,7 +66,7 @@ type Options struct {
 	EventStreams int
 }
 
-// Handler answers all of Pawl's HTTP requests. It keeps no state but its counters, so any number of replicas may run.
+// Handler answers all of Pawl's HTTP requests. It keeps no state but its counters, and what it may forget, so any number of replicas may run.
 type Handler struct {
 	service  *publish.Service
 	links    links
@@ -98,6 +98,7 @@ type Handler struct {
 	checkHost bool
 
 	authenticate Authenticate
+	granted      grants
 	public       publish.Reach
 	recheck      time.Duration
 }
