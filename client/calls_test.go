@@ -155,6 +155,19 @@ func everyCall(t *testing.T) map[string]func(context.Context, *Client) error {
 			_, err := c.Resolve(ctx, []publish.Key{grant.Key})
 			return err
 		},
+		"CreateCredential": func(ctx context.Context, c *Client) error {
+			_, err := c.CreateCredential(ctx, publish.CreateCredentialRequest{Name: "ci", Scopes: publish.Scopes{{Verb: publish.VerbRead}}})
+			return err
+		},
+		"RotateCredential": func(ctx context.Context, c *Client) error {
+			_, err := c.RotateCredential(ctx, publish.RotateCredentialRequest{ID: publish.NewCredentialID()})
+			return err
+		},
+		"RevokeCredential": func(ctx context.Context, c *Client) error {
+			_, err := c.RevokeCredential(ctx, publish.NewCredentialID())
+			return err
+		},
+		"Credentials": func(ctx context.Context, c *Client) error { _, err := c.Credentials(ctx, "", 0); return err },
 	}
 }
 
