@@ -99,6 +99,18 @@ func TestClaimsThatEveryTokenNeeds(t *testing.T) {
 	}
 }
 
+// What is remembered of a token ends with it.
+func TestRememberedTokenExpires(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, rules)
+	token := r.token(map[string]any{"exp": r.clock.Now().Unix() + 60})
+	r.good(token)
+	r.clock.pass(2*time.Minute - time.Second)
+	r.good(token)
+	r.clock.pass(time.Second)
+	r.refused(token, publish.ErrUnauthorized, "has expired")
+}
+
 func TestIssuerIsCompared(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, rules)
