@@ -32,15 +32,12 @@ var (
 	errTokenAlgorithm = errors.New("the token is signed by an algorithm that isn't accepted")
 )
 
-// LooksLikeToken reports whether a bearer text may be a JSON Web Token: it has three parts. Credentials of Pawl's own haven't.
-func LooksLikeToken(text string) bool { return strings.Count(text, ".") == 2 }
-
 // look reads a token without believing it.
 func look(token string) (unverified, error) {
 	if len(token) > MaxTokenBytes {
 		return unverified{}, errTokenSize
 	}
-	if !LooksLikeToken(token) {
+	if strings.Count(token, ".") != 2 {
 		return unverified{}, errTokenForm
 	}
 	var parts [3][]byte

@@ -36,7 +36,7 @@ func (h *Handler) serve(c *call, r route) error {
 	if c.asked {
 		c.keepPrivate()
 	}
-	if !c.caller.Known() {
+	if !c.watched() {
 		return r.handle(h, c)
 	}
 	request := c.Request()
@@ -68,7 +68,7 @@ func (w *watch) look() {
 	if w.stopped {
 		return
 	}
-	caller, err := w.handler.authenticate(w.ctx, w.call.secret)
+	caller, err := w.call.proof.ask(w.ctx)
 	if errors.Is(err, publish.ErrUnauthorized) || err == nil && !slices.Equal(caller.Scopes, w.call.caller.Scopes) {
 		w.end(errEnded)
 		return
