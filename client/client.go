@@ -23,6 +23,9 @@ const (
 type Options struct {
 	// Credential is sent as a bearer token, when there is one.
 	Credential string
+	// CredentialSource is asked for the bearer token of each request instead, where it changes while a program runs, as the tokens of
+	// workloads do that are good for some minutes only. It is called from many goroutines at once; its error fails the call, unrepeated.
+	CredentialSource func() (string, error)
 	// RetryFor is how long after its start a call may begin a repetition; 0 means DefaultRetryFor, negative
 	// means never. A call ends at the latest one Timeout later.
 	RetryFor time.Duration
@@ -47,7 +50,7 @@ type Client struct {
 	// straight follows no redirect: what may lead to the blob store is followed step by step, and signed requests to it go nowhere else.
 	straight   *http.Client
 	noWay      atomic.Bool // the blob store was found to be out of reach
-	credential string
+	credential func() (string, error)
 	userAgent  string
 	retry      retryPolicy
 	timeout    time.Duration
@@ -76,6 +79,10 @@ func New(baseURL string, opts Options) (*Client, error) {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
+	credential := opts.CredentialSource
+	if credential == nil {
+		credential = func() (string, error) { return opts.Credential, nil }
+	}
 	retryFor := cmp.Or(opts.RetryFor, DefaultRetryFor)
 	return &Client{
 		base: strings.TrimRight(u.String(), "/"),
@@ -83,7 +90,7 @@ func New(baseURL string, opts Options) (*Client, error) {
 		straight: &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error {
 			return http.ErrUseLastResponse
 		}},
-		credential: opts.Credential,
+		credential: credential,
 		userAgent:  cmp.Or(opts.UserAgent, "pawl-go"),
 		retry:      retryPolicy{within: max(retryFor, 0), pause: cmp.Or(opts.RetryPause, DefaultRetryPause)},
 		timeout:    cmp.Or(opts.Timeout, DefaultTimeout),

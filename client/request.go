@@ -91,8 +91,12 @@ func (c *Client) newRequest(ctx context.Context, method, url string, body io.Rea
 		return nil, err
 	}
 	req.Header.Set("User-Agent", c.userAgent)
-	if c.credential != "" {
-		req.Header.Set("Authorization", "Bearer "+c.credential)
+	credential, err := c.credential()
+	if err != nil {
+		return nil, fmt.Errorf("credential: %w", err)
+	}
+	if credential != "" {
+		req.Header.Set("Authorization", "Bearer "+credential)
 	}
 	if !lease.IsZero() {
 		req.Header.Set(headerLease, lease.Hex())

@@ -913,7 +913,7 @@ class Client:
     """Talks to one Pawl server. It may be used from many threads at once.
 
     `url`, e.g. "http://127.0.0.1:8484" or "https://pawl.example/base", is PAWL_URL when it is None; `credential`, sent as a bearer
-    token, is PAWL_CREDENTIAL, or what the file named by PAWL_CREDENTIAL_FILE holds. `timeout` bounds one request and its answer, and in
+    token, is PAWL_CREDENTIAL, or what the file named by PAWL_CREDENTIAL_FILE holds at each request. `timeout` bounds one request and its answer, and in
     uploads and downloads each piece; `retry_for` is how long after its start a call may begin a repetition, 0 means never.
     `context` is for TLS; the default trusts the system's certificates (and SSL_CERT_FILE).
     """
@@ -942,6 +942,7 @@ class Client:
         self.url = url.rstrip("/")
         self._place = place
         self._credential = _Secret(_credential() if credential is None else credential)
+        self._credential_file = _credential_file() if credential is None else ""
         if not re.fullmatch("[!-~]*", self._credential):
             raise _invalid("credential", "must be printable ASCII without spaces")
         self._timeout, self._retry_for, self._context = timeout, retry_for, context
@@ -1013,6 +1014,15 @@ class Client:
             if connection.use == use:
                 connection.abort()
 
+    def _renew_credential(self) -> None:
+        """Take over what the credential's file holds by now. What can't be read, or isn't there yet, leaves the last one."""
+        try:
+            found = _Secret(_read_credential(self._credential_file) if self._credential_file else "")
+        except (OSError, UnicodeError):
+            return
+        if found and re.fullmatch("[!-~]*", found):
+            self._credential = found
+
     def _send(self, method: str, url: str, headers: Mapping[str, str], body: Optional[_Body] = None, *, deadline: Optional[float] = None,
               fresh: bool = False, watch: Optional[Callable[[_Connection], None]] = None) -> _Answer:
         """Send one request. Its failures are _Lost, or _SourceFault."""
@@ -1023,8 +1033,10 @@ class Client:
         if watch is not None:
             watch(connection)
         sent = {"User-Agent": "pawl-python", "Accept-Encoding": "identity", **headers}
-        if self._credential and place == self._place:
-            sent["Authorization"] = _Secret("Bearer " + _clear(self._credential))
+        if place == self._place:
+            self._renew_credential()
+            if self._credential:
+                sent["Authorization"] = _Secret("Bearer " + _clear(self._credential))
         target = urllib.parse.urlunsplit(("", "", parts.path or "/", parts.query, ""))
         try:
             response = connection.request(method, target, sent, body, min(self._timeout, timeout), deadline)
@@ -1293,9 +1305,15 @@ def _place(parts: urllib.parse.SplitResult) -> _Place:
 
 
 def _credential() -> str:
-    text, file = os.environ.get("PAWL_CREDENTIAL", ""), os.environ.get("PAWL_CREDENTIAL_FILE", "")
-    if text or not file:
-        return text
+    file = _credential_file()
+    return _read_credential(file) if file else os.environ.get("PAWL_CREDENTIAL", "")
+
+
+def _credential_file() -> str:
+    return "" if os.environ.get("PAWL_CREDENTIAL") else os.environ.get("PAWL_CREDENTIAL_FILE", "")
+
+
+def _read_credential(file: str) -> str:
     with io.open(file, encoding="utf-8") as source:
         return source.read().strip()
 

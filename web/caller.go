@@ -36,12 +36,12 @@ func (h *Handler) identify(c *call) error {
 		return nil
 	}
 	c.asked, c.public = true, h.public
-	secret, lease, fault := shown(c.Request())
+	shown, lease, fault := h.shown(c.Request())
 	switch {
 	case fault != "":
 		return c.unauthorized(fault)
-	case !secret.IsZero():
-		return h.identifyBy(c, secret)
+	case shown.ask != nil:
+		return c.identifyBy(shown)
 	case lease && c.aboutFiles():
 		c.byLease = true
 		return nil
@@ -51,30 +51,30 @@ func (h *Handler) identify(c *call) error {
 	return nil
 }
 
-func (h *Handler) identifyBy(c *call, secret publish.Secret) error {
-	caller, err := h.authenticate(c.Request().Context(), secret)
+func (c *call) identifyBy(shown proof) error {
+	caller, err := shown.ask(c.Request().Context())
 	switch {
 	case errors.Is(err, publish.ErrUnauthorized):
-		return c.unauthorized("")
+		return c.unauthorized(shown.fault(err))
 	case err != nil:
 		return err
 	case !caller.Known():
 		return fmt.Errorf("a credential was accepted that has no id: %w", publish.ErrInternal)
 	}
-	c.caller, c.secret = caller, secret
+	c.caller, c.proof = caller, shown
 	c.Set(loggedCredential, string(caller.Credential))
 	return nil
 }
 
-// shown reads what a request has in Authorization: a credential, or a lease id (which fileLeaseID reads), or nothing. fault says what is wrong with it, and
+// shown reads what a request has in Authorization: a credential or token, or a lease id (which fileLeaseID reads), or nothing. fault says what is wrong with it, and
 // never repeats it.
-func shown(r *http.Request) (secret publish.Secret, lease bool, fault string) {
+func (h *Handler) shown(r *http.Request) (shown proof, lease bool, fault string) {
 	values := r.Header.Values(echo.HeaderAuthorization)
 	switch {
 	case len(values) == 0:
-		return secret, false, ""
+		return shown, false, ""
 	case len(values) > 1:
-		return secret, false, "Authorization stands twice; send it once"
+		return shown, false, "Authorization stands twice; send it once"
 	}
 	scheme, text, _ := strings.Cut(strings.TrimSpace(values[0]), " ")
 	text = strings.TrimSpace(text)
@@ -82,19 +82,19 @@ func shown(r *http.Request) (secret publish.Secret, lease bool, fault string) {
 		user, password, ok := r.BasicAuth()
 		switch {
 		case ok && user == leaseUser:
-			return secret, true, ""
+			return shown, true, ""
 		case !ok || user != credentialUser:
-			return secret, false, "by Basic authentication a credential is the password of the user " + credentialUser
+			return shown, false, "by Basic authentication a credential is the password of the user " + credentialUser
 		}
 		text = password
 	} else if !strings.EqualFold(scheme, "Bearer") {
-		return secret, false, "Authorization must be Bearer and a credential, or Basic with the user " + credentialUser + " and the credential as password"
+		return shown, false, "Authorization must be Bearer and a credential, or Basic with the user " + credentialUser + " and the credential as password"
 	}
-	secret, err := publish.ParseSecret(text)
+	shown, err := h.proofOf(text)
 	if err != nil {
-		return secret, false, err.Error()
+		return shown, false, err.Error()
 	}
-	return secret, false, ""
+	return shown, false, ""
 }
 
 // unauthorized asks for a credential, or for a better one. It is the same answer for one that is missing, unknown, revoked and expired; fault says what is
@@ -138,15 +138,19 @@ func (h *Handler) leaseOpens(c *call) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	opening, err := h.service.Opens(c.Request().Context(), publish.Grant{Key: c.key, Token: c.token, LeaseID: id})
-	if err != nil {
-		return false, err
+	grant := publish.Grant{Key: c.key, Token: c.token, LeaseID: id}
+	reading := c.Request().Method == http.MethodGet || c.Request().Method == http.MethodHead
+	if !reading && h.granted.has(grant) {
+		return true, nil
 	}
-	switch c.Request().Method {
-	case http.MethodGet, http.MethodHead:
-		return opening.Open, nil
+	opening, err := h.service.Opens(c.Request().Context(), grant)
+	if opening.Granted {
+		h.granted.add(grant)
 	}
-	return opening.Granted, nil
+	if reading {
+		return opening.Open, err
+	}
+	return opening.Granted, err
 }
 
 // keepPrivate keeps the answer about a key that not everybody may read from caches that several share: what is public there would be handed to

@@ -24,6 +24,9 @@ func TestLeaseOpensItsFiles(t *testing.T) {
 	}
 	r.call("DELETE", file, "", mine...).want(204)
 	r.call("PUT", file, "three", mine...).want(201)
+	if asked := r.pointers.Faults.Calls("Opens"); asked != 3 { // by the first that writes, and by each that reads
+		t.Errorf("it was asked %d times whose the lease is", asked)
+	}
 	r.pointers.Expire("k")
 	r.call("PUT", file, "four", mine...).want(200)
 

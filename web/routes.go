@@ -25,8 +25,8 @@ type call struct {
 	// caller is who makes the request, as far as it is known; asked tells that callers are asked for a credential here at all.
 	caller publish.Caller
 	asked  bool
-	// secret is the credential that was shown, zero for none.
-	secret publish.Secret
+	// proof is the credential or token that was shown, zero for none.
+	proof proof
 	// public is the keys that everybody may read.
 	public publish.Reach
 	// byLease tells that a lease id was sent in place of a credential, for a file.

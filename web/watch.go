@@ -41,7 +41,7 @@ func (h *Handler) serve(c *call, r route) error {
 	if err := h.turnedAway(c, tail); err != nil {
 		return err
 	}
-	if !c.caller.Known() {
+	if !c.watched() {
 		return r.handle(h, c)
 	}
 	request := c.Request()
@@ -73,7 +73,7 @@ func (w *watch) look() {
 	if w.stopped {
 		return
 	}
-	caller, err := w.handler.authenticate(w.ctx, w.call.secret)
+	caller, err := w.call.proof.ask(w.ctx)
 	if errors.Is(err, publish.ErrUnauthorized) || err == nil && !slices.Equal(caller.Scopes, w.call.caller.Scopes) {
 		w.end(errEnded)
 		return

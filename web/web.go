@@ -65,6 +65,8 @@ type Options struct {
 	EventHeartbeat time.Duration
 	// Authenticate finds out who calls. nil asks nobody for a credential: then everybody may do everything.
 	Authenticate Authenticate
+	// Verify finds out who shows a token of another issuer, where Authenticate is set too; nil accepts none.
+	Verify Verify
 	// PublicRead is the keys that anybody may read without a credential, where others are asked for one.
 	PublicRead publish.Reach
 	// Recheck is how long a request may last before its credential is looked at again; 0 means DefaultRecheck.
@@ -73,7 +75,7 @@ type Options struct {
 	EventStreams int
 }
 
-// Handler answers all of Pawl's HTTP requests. It keeps no state but its counters, so any number of replicas may run.
+// Handler answers all of Pawl's HTTP requests. It keeps no state but its counters, and what it may forget, so any number of replicas may run.
 type Handler struct {
 	service  *publish.Service
 	links    links
@@ -110,6 +112,8 @@ type Handler struct {
 	checkHost bool
 
 	authenticate Authenticate
+	granted      grants
+	verify       Verify
 	public       publish.Reach
 	recheck      time.Duration
 }
@@ -136,6 +140,7 @@ func New(service *publish.Service, opts Options) (*Handler, error) {
 		embed: cmp.Or(opts.Embed, EmbedSameOrigin), sources: fileSources(opts.StoreOrigin),
 		heartbeat: cmp.Or(opts.EventHeartbeat, DefaultEventHeartbeat), maxStreams: cmp.Or(opts.EventStreams, DefaultEventStreams),
 	}
+	h.verify = opts.Verify
 	h.authenticate, h.public, h.recheck = opts.Authenticate, opts.PublicRead, cmp.Or(opts.Recheck, DefaultRecheck)
 	h.streamWrite = streamWriteTimeout
 	h.comparing = make(chan struct{}, 1)

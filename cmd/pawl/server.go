@@ -76,6 +76,9 @@ func startServer(ctx context.Context, s serverSettings, migrate bool) (_ *server
 	}
 	if s.auth.required {
 		options.Authenticate, options.PublicRead = service.Authenticate, s.auth.public
+		if s.auth.tokens != nil {
+			options.Verify = s.auth.tokens.Authenticate
+		}
 	}
 	srv.handler, err = web.New(service, options)
 	if err != nil {

@@ -2,9 +2,11 @@ package main
 
 import (
 	"fmt"
+	"os"
 	"strings"
 
 	"github.com/pawlhq/pawl/blobstore"
+	"github.com/pawlhq/pawl/oidc"
 	"github.com/pawlhq/pawl/publish"
 )
 
@@ -14,6 +16,8 @@ type authSettings struct {
 	required bool
 	// public is the keys that anybody may read without one.
 	public publish.Reach
+	// tokens verifies those of workloads, nil where none are accepted.
+	tokens *oidc.Verifier
 }
 
 const (
@@ -39,7 +43,32 @@ func (a *app) authSettings() (s authSettings, err error) {
 		return s, configError{fmt.Errorf("PAWL_PUBLIC_READ is set, but nobody is asked for a credential, so everybody may read and change everything: "+
 			"set PAWL_AUTH=%s too, or leave PAWL_PUBLIC_READ out", authRequired)}
 	}
+	if path := a.getenv("PAWL_OIDC"); path != "" {
+		if !s.required {
+			return s, configError{fmt.Errorf("PAWL_OIDC is set, but nobody is asked who they are: set PAWL_AUTH=%s too, or leave PAWL_OIDC out", authRequired)}
+		}
+		if s.tokens, err = tokenVerifier(path); err != nil {
+			return s, configError{fmt.Errorf("PAWL_OIDC: %w", err)}
+		}
+	}
 	return s, nil
+}
+
+// tokenVerifier reads the file that says whose tokens are accepted.
+func tokenVerifier(path string) (*oidc.Verifier, error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("%w; name a file that can be read", err)
+	}
+	config, err := oidc.ParseConfig(text)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	verifier, err := oidc.New(config)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return verifier, nil
 }
 
 // publicReach reads prefixes split by commas, or "all".

@@ -57,30 +57,11 @@ func (a *app) newClient(retryFor time.Duration) (*client.Client, error) {
 	if address == "" {
 		address = defaultURL
 	}
-	c, err := client.New(address, client.Options{Credential: credential, RetryFor: retryFor, UserAgent: "pawl/" + version()})
+	c, err := client.New(address, client.Options{CredentialSource: credential, RetryFor: retryFor, UserAgent: "pawl/" + version()})
 	if err != nil {
 		return nil, configError{fmt.Errorf("PAWL_URL (or --url): %w", err)}
 	}
 	return c, nil
-}
-
-// credential reads the credential, which never stands on a command line.
-func (a *app) credential() (string, error) {
-	file := a.client.credentialFile
-	if file == "" {
-		if credential := a.getenv("PAWL_CREDENTIAL"); credential != "" {
-			return credential, nil
-		}
-		file = a.getenv("PAWL_CREDENTIAL_FILE")
-	}
-	if file == "" {
-		return "", nil
-	}
-	text, err := os.ReadFile(file)
-	if err != nil {
-		return "", configError{fmt.Errorf("PAWL_CREDENTIAL_FILE: %w; name a file that can be read", err)}
-	}
-	return strings.TrimSpace(string(text)), nil
 }
 
 // grantFlags name a grant: the token, and where its lease_id is. The lease_id is a secret, so no flag holds it.

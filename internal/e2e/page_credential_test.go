@@ -5,10 +5,31 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/pawlhq/pawl/client"
 	"github.com/pawlhq/pawl/internal/testenv"
 	"github.com/pawlhq/pawl/pointer"
 	"github.com/pawlhq/pawl/publish"
 )
+
+// issue makes a credential on a database, and returns its text.
+func issue(t *testing.T, dsn, name, scopes string) (string, *publish.Service) {
+	t.Helper()
+	store, err := pointer.Open(t.Context(), dsn, pointer.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	service := &publish.Service{Pointers: store}
+	t.Cleanup(func() { service.Close(); store.Close() })
+	parsed, err := publish.ParseScopes(scopes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	made, err := service.CreateCredential(t.Context(), publish.CreateCredentialRequest{Name: name, Scopes: parsed, By: "test", Admin: publish.Everything})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return made.Secret.Reveal(), service
+}
 
 // A browser that was told a credential once has it for the pages, their scripts and streams, and the files that they show. It acts under the credential's name.
 func TestPageWithACredential(t *testing.T) {
@@ -16,19 +37,7 @@ func TestPageWithACredential(t *testing.T) {
 	tab := testenv.Browser(t)
 	dsn := testenv.Postgres(t)
 	s := serve(t, dsn, directory(t), "PAWL_AUTH=required")
-	store, err := pointer.Open(t.Context(), dsn, pointer.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	service := &publish.Service{Pointers: store}
-	t.Cleanup(func() { service.Close(); store.Close() })
-	made, err := service.CreateCredential(t.Context(), publish.CreateCredentialRequest{
-		Name: "mia", Scopes: publish.Scopes{{Verb: publish.VerbOperate, Prefix: "press/"}}, By: "test", Admin: publish.Everything,
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	secret := made.Secret.Reveal()
+	secret, service := issue(t, dsn, "mia", "operate:press/")
 	put := func(text string) {
 		t.Helper()
 		p := startReading(t, strings.NewReader(text), []string{"PAWL_URL=" + s.url, "PAWL_CREDENTIAL=" + secret}, binary(t), "put", "press/x", "-", "--path", "out.txt")
@@ -65,5 +74,37 @@ func TestPageWithACredential(t *testing.T) {
 	overview, err := service.Overview(t.Context(), "press/x")
 	if err != nil || overview.Pinned == nil || overview.Pinned.By != "mia" {
 		t.Errorf("the pin is %s, %v", fmt.Sprint(overview.Pinned), err)
+	}
+}
+
+// ffmpeg writes with the lease_id alone, by itself and under pawl run; what it can't do is publish. Players read what is public.
+func TestFFmpegWithALeaseAlone(t *testing.T) {
+	t.Parallel()
+	dsn := testenv.Postgres(t)
+	s := serve(t, dsn, directory(t), "PAWL_AUTH=required", "PAWL_PUBLIC_READ=vod/")
+	secret, _ := issue(t, dsn, "encoder", "publish:vod/")
+	var err error
+	if s.api, err = client.New(s.url, client.Options{Credential: secret}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.api.Close)
+	const key = "vod/talk"
+	job := s.transcode(key)
+	ended(t, job.variants(s.addr, 30))
+	job.finish("master.m3u8")
+
+	run := start(t, []string{"PAWL_URL=" + s.url, "PAWL_CREDENTIAL=" + secret}, binary(t), append([]string{
+		"run", "--key", key, "--primary", "master.m3u8", "--expect", "master.m3u8", "--", "sh", "-c", encode, "sh",
+	}, append(ffmpegArgs(), variantArgs("FILES/", 34)...)...)...)
+	if code := run.exit(); code != 0 {
+		t.Fatalf("the run exits %d: %s", code, run.errs.String())
+	}
+	for _, playlist := range []string{job.files("", s.addr) + "master.m3u8", s.url + "/v1/keys/" + key + "/-/current/master.m3u8"} {
+		if shown, err := play(playlist); err != nil || len(shown.files) <= segments {
+			t.Errorf("playing %s: %d files, %v", playlist, len(shown.files), err)
+		}
+	}
+	if log := s.errs.String(); strings.Contains(log, secret) || strings.Contains(log, job.lease.LeaseID.Hex()) {
+		t.Error("a secret is in the log")
 	}
 }

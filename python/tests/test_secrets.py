@@ -110,6 +110,33 @@ class Secrets(Case):
             pawl.Client(credential="two\r\nlines")
         self.assertNotIn("lines", str(caught.exception))
 
+    def test_the_credential_of_a_file_is_renewed(self) -> None:
+        """Platforms put new tokens there while a program runs. What can't be one leaves the last one."""
+        proxy = self.proxy()
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "token")
+
+            def write(text: bytes) -> None:
+                with open(path, "wb") as file:
+                    file.write(text)
+
+            def sent() -> List[bytes]:
+                del proxy.seen[:]
+                client.current(self.key)
+                return re.findall(rb"Authorization: (.*)\r\n", b"".join(proxy.seen))
+
+            write(b"one\n")
+            with mock.patch.dict(os.environ, {"PAWL_URL": proxy.url, "PAWL_CREDENTIAL_FILE": path}):
+                client = self.enter(pawl.Client())
+            self.assertEqual(sent(), [b"Bearer one"])
+            write(b"a.b-c.d_e\n")
+            self.assertEqual(sent(), [b"Bearer a.b-c.d_e"])
+            for text in (b"", b"two lines\nof text", b"\xff"):
+                write(text)
+                self.assertEqual(sent(), [b"Bearer a.b-c.d_e"])
+            os.remove(path)
+            self.assertEqual(sent(), [b"Bearer a.b-c.d_e"])
+
 
 class Errors(Case):
     def test_every_kind_crosses_pickling(self) -> None:
