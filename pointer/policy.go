@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/pawlhq/pawl/publish"
@@ -32,14 +33,20 @@ func (r policyRow) policy() publish.Policy {
 	}
 }
 
+// Of the prefixes that lie above a reach each is looked up, and of those in it as many as the page holds.
 const policiesSQL = `
 SELECT coalesce(jsonb_agg(to_jsonb(p) ORDER BY p.prefix), '[]')
-FROM (SELECT * FROM pawl.policies WHERE $1::text IS NULL OR prefix > $1 ORDER BY prefix LIMIT $2) p`
+FROM (SELECT * FROM (
+		SELECT p.* FROM unnest($1::text[], $2::text[]) s (lower, upper) CROSS JOIN LATERAL (
+			SELECT * FROM pawl.policies WHERE prefix >= s.lower AND prefix < s.upper AND ($4::text IS NULL OR prefix > $4) ORDER BY prefix LIMIT $5) p
+		UNION ALL SELECT * FROM pawl.policies WHERE prefix = ANY ($3::text[]) AND NOT pawl.in_ranges(prefix, $1, $2) AND ($4::text IS NULL OR prefix > $4)) found
+	ORDER BY prefix LIMIT $5) p`
 
-// Policies returns one page of policies.
-func (s *Store) Policies(ctx context.Context, after *string, limit int) (publish.PolicyPage, error) {
+// Policies returns one page of the policies that hold for any key of a reach.
+func (s *Store) Policies(ctx context.Context, reach publish.Reach, after *string, limit int) (publish.PolicyPage, error) {
+	from, to := ranges(reach, "")
 	var rows []policyRow
-	if _, err := s.read(ctx, &rows, policiesSQL, after, limit+1); err != nil {
+	if _, err := s.read(ctx, &rows, policiesSQL, from, to, reach.Above(), after, limit+1); err != nil {
 		return publish.PolicyPage{}, err
 	}
 	page := publish.PolicyPage{Policies: []publish.Policy{}}
@@ -77,20 +84,32 @@ func (s *Store) UnsetPolicy(ctx context.Context, prefix string, by publish.Opera
 	return err
 }
 
-const auditSQL = `
-SELECT coalesce(jsonb_agg(jsonb_strip_nulls(jsonb_build_object('id', a.id, 'at', a.at, 'by', a.actor, 'action', a.action,
-	'subject', a.subject, 'before', a.before, 'after', a.after)) ORDER BY a.id DESC), '[]')
-FROM (SELECT * FROM pawl.audit WHERE $1 = 0 OR id < $1 ORDER BY id DESC LIMIT $2) a`
+const auditSQL = `SELECT pawl.audit_page($1, $2, $3, $4, $5, $6, $7)`
 
-// Audit returns one page of changes, newest first.
-func (s *Store) Audit(ctx context.Context, before int64, limit int) (publish.AuditPage, error) {
-	page := publish.AuditPage{Entries: []publish.AuditEntry{}}
-	if _, err := s.read(ctx, &page.Entries, auditSQL, before, limit+1); err != nil {
+// Audit returns one page of the changes to what is in a reach, newest first.
+func (s *Store) Audit(ctx context.Context, reach publish.Reach, before int64, limit int) (publish.AuditPage, error) {
+	if before == 0 {
+		before = math.MaxInt64
+	}
+	search := limit + 1
+	if !reach.All() {
+		search = max(search, publish.MaxAuditSearched)
+	}
+	from, to := ranges(reach, "")
+	var found struct {
+		Entries []publish.AuditEntry `json:"entries"`
+		Last    int64                `json:"last"` // the oldest one that was looked at
+		Looked  int                  `json:"looked"`
+	}
+	if _, err := s.read(ctx, &found, auditSQL, from, to, reach.All(), publish.NamedAuditActions(), before, limit+1, search); err != nil {
 		return publish.AuditPage{}, err
 	}
+	page := publish.AuditPage{Entries: found.Entries}
 	if len(page.Entries) > limit {
 		page.Entries = page.Entries[:limit]
 		page.Next = page.Entries[limit-1].ID
+	} else if found.Looked == search {
+		page.Next = found.Last
 	}
 	return page, nil
 }

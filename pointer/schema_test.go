@@ -129,9 +129,13 @@ func TestListSeeks(t *testing.T) {
 	}
 	_ = store
 	for _, query := range []string{
-		`SELECT * FROM pawl.list_names('', true, '', 51)`,
-		`SELECT * FROM pawl.list_names('p30/', true, 'p30/0025030', 100)`,
-		`SELECT * FROM pawl.list_names('p30/', false, 'p30/0025030', 100)`,
+		`SELECT * FROM pawl.list_names('{""}', '{~}', '', true, '', 51)`,
+		`SELECT * FROM pawl.list_names('{p30/}', '{p300}', 'p30/', true, 'p30/0025030', 100)`,
+		`SELECT * FROM pawl.list_names('{p30/}', '{p300}', 'p30/', false, 'p30/0025030', 100)`,
+		`SELECT * FROM pawl.list_names('{p30/,p31/,p33/,x/}', '{p300,p310,p330,x0}', '', false, 'p30/0049980', 50)`,
+		// A range that holds nothing costs two entries: the first one behind it, and that one again where it is in a range.
+		`SELECT count(*) FROM (SELECT array_agg('p10/' || lpad(n::text, 7, '0') || '!' ORDER BY n) AS lower, array_agg('p10/' || lpad(n::text, 7, '0') || '"' ORDER BY n) AS upper
+			FROM generate_series(1, 50000, 500) n) r, LATERAL pawl.list_names(lower, upper, '', false, '', 50)`,
 	} {
 		before := indexReads(t, conn)
 		if _, err := conn.Exec(context.Background(), query); err != nil {

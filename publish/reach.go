@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 	"strings"
+	"unicode/utf8"
 )
 
 // Reach is a set of keys: those that a caller may see, or do something to. The zero Reach holds none. It never changes, and may be used from many
@@ -88,6 +89,60 @@ func (r Reach) Empty() bool { return len(r.spans) == 0 }
 
 // Or returns the Reach that holds what either holds.
 func (r Reach) Or(other Reach) Reach { return union(slices.Concat(r.spans, other.spans)) }
+
+// Beginning returns what the Reach holds of the keys whose names begin with a prefix as a plain text, which may end anywhere (see ParsePrefix): what a list with
+// that prefix shows.
+func (r Reach) Beginning(prefix string) Reach {
+	if prefix == "" {
+		return r
+	}
+	wanted := span{prefix, behind(prefix)}
+	var cut []span
+	for _, held := range r.spans {
+		both := span{max(held.from, wanted.from), held.to}
+		if both.to == "" || wanted.to != "" && wanted.to < both.to {
+			both.to = wanted.to
+		}
+		if both.to == "" || both.from < both.to {
+			cut = append(cut, both)
+		}
+	}
+	return Reach{spans: cut}
+}
+
+// behind is the least text above all names that begin with a prefix, "" for none: the prefix with its last character one higher. Nothing is above U+10FFFF.
+func behind(prefix string) string {
+	prefix = strings.TrimRight(prefix, "\U0010ffff")
+	last, size := utf8.DecodeLastRuneInString(prefix)
+	switch {
+	case prefix == "":
+		return ""
+	case last == 0xd7ff: // What follows it are halves of surrogate pairs, which are no characters.
+		last = 0xdfff
+	}
+	return prefix[:len(prefix)-size] + string(last+1)
+}
+
+// Meets reports whether it holds any key under a prefix, by the rule of Scope; under "" are all keys.
+func (r Reach) Meets(prefix string) bool {
+	return r.contains(only(prefix)) || slices.Contains(r.Above(), prefix)
+}
+
+// Above returns what the names of the Reach lie below: "" and, for "a/b/", also "a" and "a/b". Of the prefixes by the rule of Scope, it Meets these and those
+// that are in its Spans themselves. They are in byte order.
+func (r Reach) Above() []string {
+	var above []string
+	for _, s := range r.spans {
+		above = append(above, "")
+		for i := range len(s.from) {
+			if s.from[i] == '/' {
+				above = append(above, s.from[:i])
+			}
+		}
+	}
+	slices.Sort(above)
+	return slices.Compact(above)
+}
 
 // Spans returns the Reach as ranges of names in byte order, for queries: range i begins with from[i] and ends before to[i], or never if that is empty.
 // They neither overlap nor touch.

@@ -25,6 +25,7 @@ func (h *Handler) events(c *call) error {
 	if err != nil {
 		return err
 	}
+	req.Reach = c.reach()
 	wait, err := waitOf(query)
 	if err != nil {
 		return err

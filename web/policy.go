@@ -24,7 +24,7 @@ func (h *Handler) policies(c *call) error {
 	if err != nil {
 		return err
 	}
-	page, err := h.service.Policies(c.Request().Context(), after, limit)
+	page, err := h.service.Policies(c.Request().Context(), c.reach(), after, limit)
 	if err != nil {
 		return err
 	}
@@ -144,7 +144,9 @@ func (h *Handler) audit(c *call) error {
 	if err != nil {
 		return err
 	}
-	read := func() (publish.AuditPage, error) { return h.service.Audit(c.Request().Context(), before, limit) }
+	read := func() (publish.AuditPage, error) {
+		return h.service.Audit(c.Request().Context(), c.adminReach(), before, limit)
+	}
 	asCSV, err := c.wantsCSV(query.Get("format"))
 	if err != nil {
 		return err

@@ -67,7 +67,7 @@ func (h *Handler) showPolicies(c *call, status int, query, form url.Values, prob
 	if err != nil {
 		return err
 	}
-	list, err := h.service.Policies(c.Request().Context(), after, 0)
+	list, err := h.service.Policies(c.Request().Context(), c.reach(), after, 0)
 	if err != nil {
 		return err
 	}

@@ -6,3 +6,6 @@ import (
 
 // reach is the keys that the caller may read, and so all that lists, feeds, streams and answers about many keys may tell of.
 func (c *call) reach() publish.Reach { return c.allowed(publish.VerbRead) }
+
+// adminReach is the keys of which the caller is an admin: what the audit shows.
+func (c *call) adminReach() publish.Reach { return c.allowed(publish.VerbAdmin) }

@@ -35,9 +35,15 @@ func (a *app) auditCommand() *cobra.Command {
 }
 
 func (a *app) printAudit(ctx context.Context, c *client.Client, limit int) error {
-	page, err := c.Audit(ctx, 0, limit)
-	if err != nil {
-		return err
+	var page publish.AuditPage
+	// To who may see little of the audit its pages are short.
+	for more := true; more; more = page.Next != 0 && len(page.Entries) < limit {
+		next, err := c.Audit(ctx, page.Next, limit-len(page.Entries))
+		if err != nil {
+			return err
+		}
+		next.Entries = append(page.Entries, next.Entries...)
+		page = next
 	}
 	if a.json {
 		return a.printJSON(page)

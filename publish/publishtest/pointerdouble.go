@@ -49,6 +49,7 @@ func NewPointers() *Pointers {
 // keyRow is what the store knows of one key.
 type keyRow struct {
 	key         publish.Key
+	id          int64         // numbers the keys
 	counter     publish.Token // the greatest token ever granted
 	fence       publish.Token // the greatest token that the pointer has accepted
 	epoch       int64         // the epoch that the counter has been raised to

@@ -19,7 +19,7 @@ func (p *Pointers) Acquire(ctx context.Context, req publish.AcquireRequest) (pub
 		}
 		k := p.keys[req.Key]
 		if k == nil {
-			k = &keyRow{key: req.Key}
+			k = &keyRow{key: req.Key, id: int64(len(p.keys)) + 1}
 		}
 		sha := req.LeaseID.SHA256()
 		if len(k.generations) > 0 {

@@ -13,9 +13,11 @@ import (
 )
 
 // Policies returns one page of policies; see publish.PolicyStore.
-func (p *Pointers) Policies(ctx context.Context, after *string, limit int) (publish.PolicyPage, error) {
+func (p *Pointers) Policies(ctx context.Context, reach publish.Reach, after *string, limit int) (publish.PolicyPage, error) {
 	return transact(ctx, p, "Policies", "", func(time.Time) (publish.PolicyPage, error) {
-		prefixes := slices.DeleteFunc(slices.Sorted(maps.Keys(p.policies)), func(prefix string) bool { return after != nil && prefix <= *after })
+		prefixes := slices.DeleteFunc(slices.Sorted(maps.Keys(p.policies)), func(prefix string) bool {
+			return after != nil && prefix <= *after || !reach.Meets(prefix)
+		})
 		prefixes, more := page(prefixes, limitOr(limit))
 		result := publish.PolicyPage{Policies: []publish.Policy{}}
 		for _, prefix := range prefixes {
@@ -55,11 +57,13 @@ func (p *Pointers) UnsetPolicy(ctx context.Context, prefix string, by publish.Op
 }
 
 // Audit returns one page of changes; see publish.PolicyStore.
-func (p *Pointers) Audit(ctx context.Context, before int64, limit int) (publish.AuditPage, error) {
+func (p *Pointers) Audit(ctx context.Context, reach publish.Reach, before int64, limit int) (publish.AuditPage, error) {
 	return transact(ctx, p, "Audit", "", func(time.Time) (publish.AuditPage, error) {
 		entries := slices.Clone(p.audit)
 		slices.Reverse(entries)
-		entries = slices.DeleteFunc(entries, func(entry publish.AuditEntry) bool { return before != 0 && entry.ID >= before })
+		entries = slices.DeleteFunc(entries, func(entry publish.AuditEntry) bool {
+			return before != 0 && entry.ID >= before || !entry.In(reach)
+		})
 		entries, more := page(entries, limitOr(limit))
 		result := publish.AuditPage{Entries: entries}
 		if more {

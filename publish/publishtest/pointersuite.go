@@ -64,6 +64,7 @@ func TestPointerStore(t *testing.T, open func(t *testing.T) PointerHarness) {
 		{"history", historyTests()},
 		{"browse", browseTests()},
 		{"overview", overviewTests()},
+		{"reach", reachTests()},
 		{"epoch", epochTests()},
 		{"event", eventTests()},
 	}
