@@ -149,6 +149,18 @@ func TestNobodyIsAsked(t *testing.T) {
 	r.call("GET", "/metrics", "").want(200)
 }
 
+// A route that doesn't say what it needs, or says it of a key that it doesn't have, can't be built.
+func TestRoutesSayWhatTheyNeed(t *testing.T) {
+	t.Parallel()
+	for pattern, want := range map[string]string{"/x": "nothing anywhere", "/v1/keys/{key}/-/x": "key", "/k/{key}": "key"} {
+		for _, what := range []string{"nothing", "key", "anywhere", ""} {
+			if built := web.Builds(pattern, what); built != (what != "" && strings.Contains(want, what)) {
+				t.Errorf("%s with %q is built: %t", pattern, what, built)
+			}
+		}
+	}
+}
+
 // Some requests need more than their route does.
 func TestMoreThanTheRouteNeeds(t *testing.T) {
 	t.Parallel()

@@ -4,6 +4,10 @@ import (
 	"net/http"
 	"net/netip"
 	"time"
+
+	"github.com/labstack/echo/v4"
+
+	"github.com/pawlhq/pawl/publish"
 )
 
 // SetStreamWriteTimeout sets how long a client of an event stream may take nothing. It is for a handler that serves nobody yet.
@@ -50,3 +54,12 @@ func CallerOf(proxies []netip.Prefix, r *http.Request) string {
 
 // Attachment is attachment.
 func Attachment(name string) string { return attachment(name) }
+
+// Builds reports whether a Handler can be made with a route of that pattern which needs nothing, a verb on its key, a verb anywhere, or doesn't say.
+func Builds(pattern, what string) (built bool) {
+	defer func() { _ = recover() }()
+	handle := func(*Handler, *call) error { return nil }
+	need := map[string]need{"nothing": open(), "key": needs(publish.VerbRead), "anywhere": anywhere(publish.VerbRead)}[what]
+	(&Handler{echo: echo.New()}).register([]route{{http.MethodGet, pattern, need, handle}})
+	return true
+}
