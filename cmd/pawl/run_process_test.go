@@ -144,7 +144,7 @@ func TestCase53Signals(t *testing.T) {
 			t.Run(sig.String()+" "+name, func(t *testing.T) {
 				t.Parallel()
 				r, dir := newRig(t), t.TempDir()
-				a := startRun(t, r, dir, script, "--kill-after", "500ms")
+				a := startRun(t, r, dir, script, "--kill-after", "3s")
 				family := pids(t, dir, 2)
 				a.signal(t, sig)
 				a.exit(t, 128+int(sig))

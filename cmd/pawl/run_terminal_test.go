@@ -130,7 +130,11 @@ func TestTerminalCtrlC(t *testing.T) {
 			t.Parallel()
 			r := newRig(t)
 			m := newTerminal(t, r)
-			m.run(c.script, "--kill-after", "1s")
+			patient := "1h"
+			if c.code == 137 {
+				patient = "1s"
+			}
+			m.run(c.script, "--kill-after", patient)
 			m.press(c.key)
 			m.exit(c.code)
 			r.unpublished(t)
