@@ -23,6 +23,9 @@ const (
 type Options struct {
 	// Credential is sent as a bearer token, when there is one.
 	Credential string
+	// CredentialFile names a file that holds the credential instead. It is read for each request, so one that was replaced (by a rename, lest half of it
+	// be sent) is used from then on.
+	CredentialFile string
 	// RetryFor is how long after its start a call may begin a repetition; 0 means DefaultRetryFor, negative
 	// means never. A call ends at the latest one Timeout later.
 	RetryFor time.Duration
@@ -47,7 +50,7 @@ type Client struct {
 	// straight follows no redirect: what may lead to the blob store is followed step by step, and signed requests to it go nowhere else.
 	straight   *http.Client
 	noWay      atomic.Bool // the blob store was found to be out of reach
-	credential string
+	credential *credential
 	userAgent  string
 	retry      retryPolicy
 	timeout    time.Duration
@@ -68,6 +71,10 @@ func New(baseURL string, opts Options) (*Client, error) {
 	case u.RawQuery != "" || u.Fragment != "":
 		return nil, fmt.Errorf("server address %q: must not hold a query or fragment", u.Redacted())
 	}
+	credential, err := newCredential(opts.Credential, opts.CredentialFile)
+	if err != nil {
+		return nil, err
+	}
 	transport := opts.Transport
 	if transport == nil {
 		transport = NewTransport()
@@ -83,7 +90,7 @@ func New(baseURL string, opts Options) (*Client, error) {
 		straight: &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error {
 			return http.ErrUseLastResponse
 		}},
-		credential: opts.Credential,
+		credential: credential,
 		userAgent:  cmp.Or(opts.UserAgent, "pawl-go"),
 		retry:      retryPolicy{within: max(retryFor, 0), pause: cmp.Or(opts.RetryPause, DefaultRetryPause)},
 		timeout:    cmp.Or(opts.Timeout, DefaultTimeout),

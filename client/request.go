@@ -91,8 +91,8 @@ func (c *Client) newRequest(ctx context.Context, method, url string, body io.Rea
 		return nil, err
 	}
 	req.Header.Set("User-Agent", c.userAgent)
-	if c.credential != "" {
-		req.Header.Set("Authorization", "Bearer "+c.credential)
+	if credential := c.credential.current(); credential != "" {
+		req.Header.Set("Authorization", "Bearer "+credential)
 	}
 	if !lease.IsZero() {
 		req.Header.Set(headerLease, lease.Hex())

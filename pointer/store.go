@@ -41,6 +41,9 @@ type Options struct {
 	Timeout time.Duration
 	// MaxConns bounds the pool; 0 leaves it to pool_max_conns in the address, or pgx's default.
 	MaxConns int32
+	// Address is asked before each new connection, if it is set: what it returns is an address as Open takes it, of which the user and the password are
+	// used, so that these may change while the Store is open. When it fails, the connection does. Calls may be concurrent.
+	Address func() (dsn string, err error)
 	// RequireSynchronous refuses grants, as unavailable, while the database may lose commits that it has answered; see Diagnosis.MayLoseCommits.
 	RequireSynchronous bool
 }
@@ -58,6 +61,9 @@ func Open(ctx context.Context, dsn string, opts Options) (*Store, error) {
 	if _, set := config.ConnConfig.RuntimeParams["application_name"]; !set {
 		config.ConnConfig.RuntimeParams["application_name"] = "pawl"
 	}
+	if opts.Address != nil {
+		config.BeforeConnect = func(_ context.Context, conn *pgx.ConnConfig) error { return readdress(conn, opts.Address) }
+	}
 	pool, err := pgxpool.NewWithConfig(ctx, config)
 	if err != nil {
 		return nil, fmt.Errorf("opening the pool of connections: %w", err)
@@ -69,6 +75,21 @@ func Open(ctx context.Context, dsn string, opts Options) (*Store, error) {
 	return &Store{
 		pool: pool, timeout: opts.Timeout, lockSQL: lockSQL, synchronous: synchronousGuard{required: opts.RequireSynchronous},
 	}, nil
+}
+
+// readdress gives a connection that is about to be made the user and password of now.
+func readdress(conn *pgx.ConnConfig, address func() (string, error)) error {
+	dsn, err := address()
+	if err != nil {
+		return fmt.Errorf("reading the database's address again: %w", err)
+	}
+	// With the settings of a pool in it, which pgx alone doesn't know.
+	now, err := pgxpool.ParseConfig(dsn)
+	if err != nil {
+		return fmt.Errorf("reading the database's address again: %w", err)
+	}
+	conn.User, conn.Password = now.ConnConfig.User, now.ConnConfig.Password
+	return nil
 }
 
 // Close waits for running calls and closes all connections.

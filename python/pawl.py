@@ -913,7 +913,8 @@ class Client:
     """Talks to one Pawl server. It may be used from many threads at once.
 
     `url`, e.g. "http://127.0.0.1:8484" or "https://pawl.example/base", is PAWL_URL when it is None; `credential`, sent as a bearer
-    token, is PAWL_CREDENTIAL, or what the file named by PAWL_CREDENTIAL_FILE holds. `timeout` bounds one request and its answer, and in
+    token, is PAWL_CREDENTIAL, or what the file named by PAWL_CREDENTIAL_FILE holds, read for each request: one that was replaced (by a
+    rename) is used from then on. `timeout` bounds one request and its answer, and in
     uploads and downloads each piece; `retry_for` is how long after its start a call may begin a repetition, 0 means never.
     `context` is for TLS; the default trusts the system's certificates (and SSL_CERT_FILE).
     """
@@ -941,7 +942,11 @@ class Client:
             raise _invalid("timeout", "must be more than 0 seconds")
         self.url = url.rstrip("/")
         self._place = place
-        self._credential = _Secret(_credential() if credential is None else credential)
+        self._credential_file = ""
+        if credential is None:
+            credential = os.environ.get("PAWL_CREDENTIAL", "")
+            self._credential_file = "" if credential else os.environ.get("PAWL_CREDENTIAL_FILE", "")
+        self._credential = _Secret(_read_credential(self._credential_file) if self._credential_file else credential)
         if not re.fullmatch("[!-~]*", self._credential):
             raise _invalid("credential", "must be printable ASCII without spaces")
         self._timeout, self._retry_for, self._context = timeout, retry_for, context
@@ -1023,8 +1028,10 @@ class Client:
         if watch is not None:
             watch(connection)
         sent = {"User-Agent": "pawl-python", "Accept-Encoding": "identity", **headers}
-        if self._credential and place == self._place:
-            sent["Authorization"] = _Secret("Bearer " + _clear(self._credential))
+        if place == self._place:
+            credential = self._current_credential()
+            if credential:
+                sent["Authorization"] = _Secret("Bearer " + _clear(credential))
         target = urllib.parse.urlunsplit(("", "", parts.path or "/", parts.query, ""))
         try:
             response = connection.request(method, target, sent, body, min(self._timeout, timeout), deadline)
@@ -1036,6 +1043,17 @@ class Client:
             connection.close()
             raise
         return _Answer(self, connection, response, url)
+
+    def _current_credential(self) -> _Secret:
+        """The credential of now. While its file is being replaced it may be missing or empty for a moment: then the one from before goes on."""
+        if self._credential_file:
+            try:
+                text = _read_credential(self._credential_file)
+            except (OSError, ValueError):
+                return self._credential
+            if re.fullmatch("[!-~]+", text):
+                self._credential = _Secret(text)
+        return self._credential
 
     # Calls
 
@@ -1292,12 +1310,9 @@ def _place(parts: urllib.parse.SplitResult) -> _Place:
     return parts.scheme, parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80)
 
 
-def _credential() -> str:
-    text, file = os.environ.get("PAWL_CREDENTIAL", ""), os.environ.get("PAWL_CREDENTIAL_FILE", "")
-    if text or not file:
-        return text
+def _read_credential(file: str) -> str:
     with io.open(file, encoding="utf-8") as source:
-        return source.read().strip()
+        return source.read(8192).strip()
 
 
 def _default_holder() -> str:

@@ -105,7 +105,7 @@ func (a *app) matchFindings(ctx context.Context, settings serverSettings, blobs 
 			Seen: "it wasn't looked at, nor whether the blob store is its own",
 		}}, nil
 	}
-	pointers, err := pointer.Open(ctx, settings.databaseURL, pointer.Options{})
+	pointers, err := pointer.Open(ctx, settings.databaseURL, settings.pointerOptions())
 	if err != nil {
 		return nil, configError{fmt.Errorf("PAWL_DATABASE_URL: %w", err)}
 	}

@@ -14,7 +14,11 @@ func (a *app) migrateCommand() *cobra.Command {
 		Long:  "Bring the schema of the database at PAWL_DATABASE_URL up to date. Any number of replicas may do so at once.",
 		Args:  cobra.NoArgs,
 		RunE: a.verb(func(ctx context.Context, _ []string) error {
-			settings := serverSettings{databaseURL: a.getenv("PAWL_DATABASE_URL")}
+			var settings serverSettings
+			var err error
+			if settings.databaseURL, settings.database, err = a.databaseURL(); err != nil {
+				return err
+			}
 			if settings.databaseURL == "" {
 				return configError{errors.New("PAWL_DATABASE_URL is not set; set it to the address of the Postgres to migrate")}
 			}

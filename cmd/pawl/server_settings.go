@@ -16,6 +16,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/pawlhq/pawl/pointer"
 	"github.com/pawlhq/pawl/web"
 )
 
@@ -40,6 +41,7 @@ func (f *serverFlags) register(flags *pflag.FlagSet, drain, grace time.Duration)
 // serverSettings is what a server needs to know.
 type serverSettings struct {
 	listen, databaseURL, blobs, basePath string
+	database                             secretSetting // where databaseURL is written
 	store                                storeSettings
 	ownFolder                            bool     // blobs is a folder that nobody else uses
 	hosts                                []string // what a request's Host may be, besides this machine itself
@@ -56,14 +58,16 @@ type serverSettings struct {
 // serverSettings puts flags, variables and defaults together.
 func (a *app) serverSettings(f serverFlags, level slog.Level) (serverSettings, error) {
 	s := serverSettings{
-		listen:      cmp.Or(a.setting(f.listen, "PAWL_LISTEN"), defaultListen),
-		databaseURL: a.getenv("PAWL_DATABASE_URL"),
-		blobs:       a.setting(f.blobs, "PAWL_BLOBS"),
-		basePath:    a.setting(f.basePath, "PAWL_BASE_PATH"),
-		drain:       f.drain,
-		grace:       f.grace,
+		listen:   cmp.Or(a.setting(f.listen, "PAWL_LISTEN"), defaultListen),
+		blobs:    a.setting(f.blobs, "PAWL_BLOBS"),
+		basePath: a.setting(f.basePath, "PAWL_BASE_PATH"),
+		drain:    f.drain,
+		grace:    f.grace,
 	}
 	var err error
+	if s.databaseURL, s.database, err = a.databaseURL(); err != nil {
+		return s, err
+	}
 	if s.markers, err = a.yes("PAWL_MARKERS"); err != nil {
 		return s, err
 	}
@@ -117,17 +121,38 @@ func (s serverSettings) checkHost() bool { return loopback(s.listen) || len(s.ho
 
 // secrets are the texts that must not show in a log, whoever writes the line.
 func (s serverSettings) secrets() []string {
-	secrets := append(s.store.keys.all(), s.databaseURL)
-	if u, err := url.Parse(s.databaseURL); err == nil && u.User != nil {
+	return append(s.store.keys.all(), databaseSecrets(s.databaseURL)...)
+}
+
+// databaseSecrets are the texts of an address of Postgres that must not show.
+func databaseSecrets(address string) []string {
+	secrets := []string{address}
+	if u, err := url.Parse(address); err == nil && u.User != nil {
 		password, _ := u.User.Password()
 		secrets = append(secrets, password, url.QueryEscape(password))
 	}
-	for word := range strings.FieldsSeq(s.databaseURL) { // the key=value form
+	for word := range strings.FieldsSeq(address) { // the key=value form
 		if password, found := strings.CutPrefix(word, "password="); found {
 			secrets = append(secrets, strings.Trim(password, "'"))
 		}
 	}
 	return secrets
+}
+
+// pointerOptions are the settings as the pointer table's store takes them. An address in a file is read again for each new connection, so a
+// password that was replaced is used from then on, and hidden.
+func (s serverSettings) pointerOptions() pointer.Options {
+	options := pointer.Options{RequireSynchronous: s.requireSynchronous}
+	if s.database.file != "" {
+		options.Address = func() (string, error) {
+			address, err := s.database.read()
+			if err == nil && address != s.databaseURL {
+				s.store.keys.know(databaseSecrets(address)...)
+			}
+			return address, err
+		}
+	}
+	return options
 }
 
 // loopback reports whether an address is reachable from this machine alone.

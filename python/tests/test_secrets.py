@@ -110,6 +110,27 @@ class Secrets(Case):
             pawl.Client(credential="two\r\nlines")
         self.assertNotIn("lines", str(caught.exception))
 
+    def test_a_credential_file_that_is_replaced(self) -> None:
+        """The next request has the new one; while the file is empty or away, the one from before."""
+        proxy = self.proxy()
+        with tempfile.TemporaryDirectory() as folder:
+            file = os.path.join(folder, "credential")
+
+            def write(text: str) -> None:
+                with open(file, "w", encoding="utf-8") as sink:
+                    sink.write(text)
+
+            write("canary-1\n")
+            with mock.patch.dict(os.environ, {"PAWL_CREDENTIAL_FILE": file}):
+                client = self.enter(pawl.Client(proxy.url))
+            for text in ("canary-1", "canary-2\r\n", "", "two\nlines"):
+                write(text)
+                client.current(self.key)
+            os.unlink(file)
+            client.current(self.key)
+        sent = re.findall(rb"Authorization: Bearer ([^\r]*)\r\n", b"".join(proxy.seen))
+        self.assertEqual(sent, [b"canary-1"] + [b"canary-2"] * 4)
+
 
 class Errors(Case):
     def test_every_kind_crosses_pickling(self) -> None:
