@@ -1,21 +1,19 @@
 package main
 
 import (
-	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"net"
 	"net/netip"
 	"net/url"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/spf13/pflag"
 
+	"github.com/pawlhq/pawl/internal/redact"
 	"github.com/pawlhq/pawl/pointer"
 	"github.com/pawlhq/pawl/web"
 )
@@ -172,7 +170,7 @@ func (a *app) logger(level slog.Level, secrets func() []string) (*slog.Logger, e
 			return nil, configError{fmt.Errorf("PAWL_LOG_LEVEL is %q; it must be debug, info, warn or error", text)}
 		}
 	}
-	to := &redactor{to: a.stderr, secrets: secrets}
+	to := redact.NewWriter(a.stderr, secrets)
 	options := &slog.HandlerOptions{Level: level}
 	switch format := a.getenv("PAWL_LOG_FORMAT"); format {
 	case "", "text":
@@ -184,37 +182,9 @@ func (a *app) logger(level slog.Level, secrets func() []string) (*slog.Logger, e
 	}
 }
 
-// redactor blots secrets out of whole lines of a log. Libraries put addresses into their errors in ways that can't be
-// foreseen one by one.
-type redactor struct {
-	mu      sync.Mutex
-	to      io.Writer
-	secrets func() []string
-}
-
-func (r *redactor) Write(line []byte) (int, error) {
-	clean := []byte(redact(string(line), r.secrets()))
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if _, err := io.Copy(r.to, bytes.NewReader(clean)); err != nil {
-		return 0, err
-	}
-	return len(line), nil
-}
-
-// redact replaces secrets in a text. Those of fewer than four characters would also hit what is no secret.
-func redact(text string, secrets []string) string {
-	for _, secret := range secrets {
-		if len(secret) >= 4 {
-			text = strings.ReplaceAll(text, secret, "[hidden]")
-		}
-	}
-	return text
-}
-
 // redacted is an error whose text holds no secret any more; its kind stays.
 func (s serverSettings) redacted(err error) error {
-	if clean := redact(err.Error(), s.secrets()); clean != err.Error() {
+	if clean := redact.Text(err.Error(), s.secrets()); clean != err.Error() {
 		return redactedError{errors.New(clean), err}
 	}
 	return err
