@@ -76,21 +76,3 @@ func (s *Store) UnsetPolicy(ctx context.Context, prefix string, by publish.Opera
 	_, err := s.change(ctx, unsetPolicySQL, prefix, string(by))
 	return err
 }
-
-const auditSQL = `
-SELECT coalesce(jsonb_agg(jsonb_strip_nulls(jsonb_build_object('id', a.id, 'at', a.at, 'by', a.actor, 'action', a.action,
-	'subject', a.subject, 'before', a.before, 'after', a.after)) ORDER BY a.id DESC), '[]')
-FROM (SELECT * FROM pawl.audit WHERE $1 = 0 OR id < $1 ORDER BY id DESC LIMIT $2) a`
-
-// Audit returns one page of changes, newest first.
-func (s *Store) Audit(ctx context.Context, before int64, limit int) (publish.AuditPage, error) {
-	page := publish.AuditPage{Entries: []publish.AuditEntry{}}
-	if _, err := s.read(ctx, &page.Entries, auditSQL, before, limit+1); err != nil {
-		return publish.AuditPage{}, err
-	}
-	if len(page.Entries) > limit {
-		page.Entries = page.Entries[:limit]
-		page.Next = page.Entries[limit-1].ID
-	}
-	return page, nil
-}

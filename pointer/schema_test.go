@@ -86,6 +86,10 @@ func TestSchemaRefusesBadRows(t *testing.T) {
 		{"effects_result", `UPDATE pawl.effects SET result = repeat('x', 1025)`},
 		{"effects_pkey", `INSERT INTO pawl.effects SELECT * FROM pawl.effects`},
 		{"policies_prefix", `INSERT INTO pawl.policies VALUES ('ledgers/', 'granted')`},
+		{"audit_append_only", `UPDATE pawl.audit SET actor = 'nobody'`},
+		{"audit_append_only", `DELETE FROM pawl.audit`},
+		{"audit_append_only", `TRUNCATE pawl.audit`},
+		{"audit_append_only", `INSERT INTO pawl.audit (actor, action, subject) VALUES ('a', 'b', 'c'); DELETE FROM pawl.audit`},
 		{"policies_fence_mode", `INSERT INTO pawl.policies VALUES ('a', 'sometimes')`},
 	} {
 		err := exec(test.sql)

@@ -10,6 +10,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -23,9 +24,9 @@ import (
 type Store struct {
 	pool    *pgxpool.Pool
 	timeout time.Duration
-	// lockSQL bounds how long a call waits for a lock, below timeout: a server that is still waiting for one doesn't notice that its
+	// lockTimeout, in milliseconds, and lockSQL, which sets it, bound how long a call waits for a lock, below timeout: a server that is still waiting for one doesn't notice that its
 	// client has left, and would carry the call out when nobody expects it any more.
-	lockSQL string
+	lockTimeout, lockSQL string
 
 	synchronous synchronousGuard
 }
@@ -71,9 +72,10 @@ func Open(ctx context.Context, dsn string, opts Options) (*Store, error) {
 	if opts.Timeout == 0 {
 		opts.Timeout = DefaultTimeout
 	}
-	lockSQL := fmt.Sprintf("SET LOCAL lock_timeout = %d", (opts.Timeout * 2 / 3).Milliseconds())
+	lockTimeout := strconv.FormatInt((opts.Timeout * 2 / 3).Milliseconds(), 10)
 	return &Store{
-		pool: pool, timeout: opts.Timeout, lockSQL: lockSQL, synchronous: synchronousGuard{required: opts.RequireSynchronous},
+		pool: pool, timeout: opts.Timeout, lockTimeout: lockTimeout, lockSQL: "SET LOCAL lock_timeout = " + lockTimeout,
+		synchronous: synchronousGuard{required: opts.RequireSynchronous},
 	}, nil
 }
 
@@ -164,7 +166,11 @@ func (s *Store) change(ctx context.Context, sql string, args ...any) (outcome, e
 
 	var batch pgx.Batch
 	batch.Queue(beginSQL)
-	batch.Queue(s.lockSQL)
+	if client := publish.ClientOf(ctx); client.IsValid() {
+		batch.Queue(clientSQL, s.lockTimeout, client.WithZone("").String())
+	} else {
+		batch.Queue(s.lockSQL)
+	}
 	batch.Queue(sql, args...)
 	batch.Queue(commitSQL)
 	results := conn.SendBatch(ctx, &batch)

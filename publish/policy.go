@@ -49,27 +49,7 @@ type PolicyPage struct {
 	Next *string `json:"next,omitempty"`
 }
 
-// AuditEntry is one change that a person made.
-type AuditEntry struct {
-	ID int64    `json:"id"`
-	At Time     `json:"at"`
-	By Operator `json:"by"`
-	// Action is "rollback", "retire", "pin", "unpin" or "policy"; Subject is the key, or the prefix of the policy.
-	Action  string `json:"action"`
-	Subject string `json:"subject"`
-	// Before and After are what was changed, as JSON; absent where there was or is nothing.
-	Before json.RawMessage `json:"before,omitempty"`
-	After  json.RawMessage `json:"after,omitempty"`
-}
-
-// AuditPage is one page of changes, newest first.
-type AuditPage struct {
-	Entries []AuditEntry `json:"entries"`
-	// Next is the before of the next page, 0 on the last one.
-	Next int64 `json:"next,omitempty"`
-}
-
-// PolicyStore is the part of PointerStore that keeps policies, and the record of who changed what. A policy is in force for every request
+// PolicyStore is the part of PointerStore that keeps policies. A policy is in force for every request
 // that starts after its call has returned.
 type PolicyStore interface {
 	// Policies returns those whose prefix follows after; nil is from the first on.
@@ -77,8 +57,6 @@ type PolicyStore interface {
 	// SetPolicy replaces the policy of its prefix. UnsetPolicy removes it; a prefix that has none is left as it is.
 	SetPolicy(ctx context.Context, policy Policy, by Operator) error
 	UnsetPolicy(ctx context.Context, prefix string, by Operator) error
-	// Audit returns changes with ids below before (0: from the newest).
-	Audit(ctx context.Context, before int64, limit int) (AuditPage, error)
 }
 
 func (p Policy) validate() error {
@@ -152,14 +130,4 @@ func (s *Service) UnsetPolicy(ctx context.Context, prefix string, by Operator) e
 		return err
 	}
 	return s.refused(ctx, s.Pointers.UnsetPolicy(ctx, prefix, by))
-}
-
-// Audit returns one page of the changes that people made.
-func (s *Service) Audit(ctx context.Context, before int64, limit int) (AuditPage, error) {
-	limit, err := pageLimit(limit)
-	if err != nil {
-		return AuditPage{}, err
-	}
-	page, err := s.Pointers.Audit(ctx, before, limit)
-	return page, s.refused(ctx, err)
 }

@@ -21,6 +21,7 @@ type PointerStore interface {
 	PublishStore
 	OperatorStore
 	PolicyStore
+	AuditStore
 	ReadStore
 	ResolveStore
 	BrowseStore
@@ -105,6 +106,7 @@ type Service struct {
 	arrivals    arrivals
 	completions completions
 	inFlight    inFlight
+	refusals    refusalMemory
 	sweeping    sync.Mutex // held by Sweep
 	sweptTo     *DueUpload // where the last Sweep ended, nil for the end of all
 }

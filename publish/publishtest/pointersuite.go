@@ -53,6 +53,7 @@ func TestPointerStore(t *testing.T, open func(t *testing.T) PointerHarness) {
 		{"retire", retireTests()},
 		{"break", breakTests()},
 		{"policy", policyTests()},
+		{"audit", auditTests()},
 		{"read", readTests()},
 		{"revision", revisionTests()},
 		{"resolve", resolveTests()},
