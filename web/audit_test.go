@@ -145,3 +145,45 @@ func (r *rig) export(target string) (body, next string, err error) {
 	text, err := io.ReadAll(resp.Body)
 	return string(text), resp.Trailer.Get("Pawl-Next"), err
 }
+
+// People see the audit on a page, with what was refused, and go on to older entries and to the exports.
+func TestAuditPage(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, web.Options{BasePath: "/pawl"})
+	if page := r.call("GET", "/audit", "").want(200); !strings.Contains(page.body, "Nobody has changed anything yet") {
+		t.Errorf("the empty audit is %s", page.body)
+	}
+	r.published("<k>", "f", "1")
+	r.call("PUT", "/v1/keys/%3Ck%3E/-/pin", `{"reason":"<b>&"}`, by, "<mia>").want(200)
+	ctx := publish.WithClient(t.Context(), netip.MustParseAddr("2001:db8::7"))
+	if err := r.pointers.RecordRefusal(ctx, publish.RefusedAction{By: "ci", Action: "publish", Subject: "team/k", Code: publish.ErrForbidden}); err != nil {
+		t.Fatal(err)
+	}
+	for range 50 {
+		r.call("PUT", "/v1/policies?prefix=k", `{"keep_generations":3}`).want(200)
+		r.call("DELETE", "/v1/policies?prefix=k", "").want(204)
+	}
+	newest := r.call("GET", "/audit", "").want(200)
+	next := nextLink.FindStringSubmatch(newest.body)
+	if next == nil || strings.Count(newest.body, "<td>policy</td>") != 50 || strings.Contains(newest.body, `rel="first"`) {
+		t.Fatalf("the newest are %s", newest.body)
+	}
+	older := r.call("GET", nextLink.FindStringSubmatch(r.call("GET", next[1], "").want(200).body)[1], "").want(200)
+	for _, want := range []string{
+		`<td>2001:db8::7</td>`, `publish <span class="badge bad">refused: forbidden</span>`, `<td><bdi>&lt;mia&gt;</bdi></td>`, `<a href="/pawl/k/%3Ck%3E" data-row>`,
+		`<td>127.0.0.1</td>`, `<td class="number">1</td>`, `rel="first" href="/pawl/audit"`, `href="/pawl/v1/audit?format=ndjson">As NDJSON`,
+	} {
+		if !strings.Contains(older.body, want) {
+			t.Errorf("%q is missing in %s", want, older.body)
+		}
+	}
+	for _, bad := range []string{"<mia>", "<b>"} {
+		if strings.Contains(older.body, bad) {
+			t.Errorf("%q is in %s", bad, older.body)
+		}
+	}
+	if policies := r.call("GET", "/policies", "").want(200); !strings.Contains(policies.body, `<a href="/pawl/audit">audit</a>`) {
+		t.Errorf("nothing leads to the audit: %s", policies.body)
+	}
+	r.call("GET", "/audit?before=x", "").wantProblem(publish.ErrInvalidRequest)
+}

@@ -102,6 +102,7 @@ func routes() []route {
 		{post, page + "/-/upload", (*Handler).sendUpload},
 		{get, "/upload", (*Handler).uploadPage},
 		{post, "/upload", (*Handler).sendUpload},
+		{get, "/audit", (*Handler).auditPage},
 		{get, "/policies", (*Handler).policiesPage},
 		{post, "/policies", (*Handler).changePolicy},
 		{get, "/static/:file", (*Handler).static},
