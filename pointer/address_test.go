@@ -55,7 +55,9 @@ func TestAddressIsReadAgain(t *testing.T) {
 		t.Errorf("the role has %d sessions while its connection listens", n)
 	}
 	stop()
-	<-ended
+	if err := <-ended; err == nil {
+		t.Error("listening ended without a word")
+	}
 	// The connection of before is cut, so that the pool makes a new one.
 	exec1(t, dsn, `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()`)
 	testenv.Eventually(t, flushTimeout, func() error { return store.Check(ctx) })

@@ -87,8 +87,11 @@ func TestBadRefusals(t *testing.T) {
 	service, _, _ := refusalRig()
 	defer service.Close()
 	for _, bad := range []publish.RefusedAction{
-		forbidden("", "k"), forbidden("a\nb", "k"), {By: "ci", Subject: "k", Code: publish.ErrForbidden}, {By: "ci", Action: "publish", Subject: "k"},
-		{By: "ci", Action: strings.Repeat("x", 65), Code: publish.ErrForbidden}, {By: "ci", Action: "a\nb", Code: publish.ErrForbidden},
+		forbidden("", "k"), forbidden("a\nb", "k"),
+		{By: "ci", Subject: "k", Code: publish.ErrForbidden},
+		{By: "ci", Action: "publish", Subject: "k"},
+		{By: "ci", Action: strings.Repeat("x", 65), Code: publish.ErrForbidden},
+		{By: "ci", Action: "a\nb", Code: publish.ErrForbidden},
 	} {
 		if err := service.RecordRefusal(context.Background(), bad); !errors.Is(err, publish.ErrInvalidRequest) {
 			t.Errorf("%+v: %v", bad, err)

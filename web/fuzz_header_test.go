@@ -114,13 +114,13 @@ func FuzzEntityTags(f *testing.F) {
 			}
 		}
 		header := http.Header{"If-None-Match": {text}, "If-Match": {text}}
-		seen, any := seenVersions(header)
+		seen, wildcard := seenVersions(header)
 		for _, version := range seen {
 			if !strings.Contains(text, pointerTag(version)) {
 				t.Fatalf("%q has %v", text, version)
 			}
 		}
-		if any && !strings.Contains(text, "*") {
+		if wildcard && !strings.Contains(text, "*") {
 			t.Fatalf("%q is any", text)
 		}
 		if match, _, err := preconditions(header); err == nil {
@@ -163,8 +163,14 @@ func FuzzBasic(f *testing.F) {
 // FuzzClientAddress: the client is the connection, unless that is a trusted proxy: then it is the rightmost entry that is none.
 func FuzzClientAddress(f *testing.F) {
 	for _, seed := range [][2]string{
-		{"192.0.2.1:5", "10.0.0.1"}, {"10.0.0.1:5", "6.6.6.6, 192.0.2.7, 10.0.0.2"}, {"10.0.0.1:5", "junk, 10.0.0.2"}, {"[::ffff:10.0.0.1]:5", "[2001:db8::1]:80"},
-		{"10.0.0.1:5", ""}, {"@", "1.2.3.4"}, {"10.0.0.1:5", "fe80::1%eth0"}, {"10.0.0.1:5", ",,1.2.3.4,"},
+		{"192.0.2.1:5", "10.0.0.1"},
+		{"10.0.0.1:5", "6.6.6.6, 192.0.2.7, 10.0.0.2"},
+		{"10.0.0.1:5", "junk, 10.0.0.2"},
+		{"[::ffff:10.0.0.1]:5", "[2001:db8::1]:80"},
+		{"10.0.0.1:5", ""},
+		{"@", "1.2.3.4"},
+		{"10.0.0.1:5", "fe80::1%eth0"},
+		{"10.0.0.1:5", ",,1.2.3.4,"},
 	} {
 		f.Add(seed[0], seed[1])
 	}

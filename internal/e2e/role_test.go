@@ -37,9 +37,15 @@ func TestServersHaveARoleOfTheirOwn(t *testing.T) {
 		}
 	}
 	for _, args := range [][]string{
-		{"rollback", "k", "--to", "1", "--reason", "r", "--pin", "--by", "mia"}, {"unpin", "k", "--by", "mia"}, {"acquire", "k"},
-		{"break-lease", "k", "--token", "4", "--reason", "r", "--by", "mia"}, {"retire", "k", "--reason", "r", "--by", "mia"},
-		{"policy", "set", "k", "--keep-generations", "1", "--by", "mia"}, {"policy", "unset", "k", "--by", "mia"}, {"history", "k"}, {"rejections"},
+		{"rollback", "k", "--to", "1", "--reason", "r", "--pin", "--by", "mia"},
+		{"unpin", "k", "--by", "mia"},
+		{"acquire", "k"},
+		{"break-lease", "k", "--token", "4", "--reason", "r", "--by", "mia"},
+		{"retire", "k", "--reason", "r", "--by", "mia"},
+		{"policy", "set", "k", "--keep-generations", "1", "--by", "mia"},
+		{"policy", "unset", "k", "--by", "mia"},
+		{"history", "k"},
+		{"rejections"},
 	} {
 		if p := s.pawl(args...); p.exit() != 0 {
 			t.Errorf("%q: %s", args, p.errs.String())

@@ -99,7 +99,7 @@ func TestSecretsInEveryKindOfAttribute(t *testing.T) {
 			if format == "json" {
 				log = slog.New(slog.NewJSONHandler(to, nil))
 			}
-			log.With("with", secret).WithGroup(secret).Warn(secret, secret, secret)
+			log.With("with", secret).WithGroup(secret).Warn(secret, secret, secret) //nolint:sloglint // A message that holds a secret is what this is about.
 			log.Warn("kinds",
 				"error", fmt.Errorf("dialing %w", errors.New(secret)), "quoted", fmt.Errorf("dialing %q", secret), "stringer", secretive{secret},
 				slog.Group("group", "any", []string{secret}, "struct", struct{ Text string }{secret}, "map", map[string]any{secret: secret}),
