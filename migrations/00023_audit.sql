@@ -31,6 +31,12 @@ BEGIN
 END $$;
 -- +goose StatementEnd
 
+-- audit_json is an entry as it is answered.
+CREATE OR REPLACE FUNCTION pawl.audit_json(a pawl.audit) RETURNS jsonb LANGUAGE sql STABLE AS $$
+    SELECT jsonb_strip_nulls(jsonb_build_object('id', (a).id, 'at', (a).at, 'by', (a).actor, 'action', (a).action, 'subject', (a).subject,
+        'before', (a).before, 'after', (a).after, 'from', host((a).client), 'token', (a).token, 'refused', (a).refused))
+$$;
+
 -- A refused pin tells no one that the key is pinned.
 CREATE OR REPLACE TRIGGER audit_tell_pin AFTER INSERT ON pawl.audit FOR EACH ROW
     WHEN (NEW.action IN ('pin', 'unpin') AND NEW.refused IS NULL) EXECUTE FUNCTION pawl.tell_pin();
@@ -54,7 +60,7 @@ CREATE OR REPLACE TRIGGER audit_append_only BEFORE UPDATE OR DELETE OR TRUNCATE 
 
 -- +goose Down
 DROP TRIGGER IF EXISTS audit_append_only ON pawl.audit;
-DROP FUNCTION IF EXISTS pawl.refuse_audit_change, pawl.audit_refusal;
+DROP FUNCTION IF EXISTS pawl.refuse_audit_change, pawl.audit_refusal, pawl.audit_json;
 -- The schema before this one would take them for changes.
 DELETE FROM pawl.audit WHERE refused IS NOT NULL;
 CREATE OR REPLACE TRIGGER audit_tell_pin AFTER INSERT ON pawl.audit FOR EACH ROW

@@ -7,10 +7,8 @@ import (
 )
 
 const auditSQL = `
-SELECT coalesce(jsonb_agg(jsonb_strip_nulls(jsonb_build_object('id', a.id, 'at', a.at, 'by', a.actor, 'from', host(a.client),
-	'action', a.action, 'token', a.token, 'refused', a.refused,
-	'subject', a.subject, 'before', a.before, 'after', a.after)) ORDER BY a.id DESC), '[]')
-FROM (SELECT * FROM pawl.audit WHERE $1 = 0 OR id < $1 ORDER BY id DESC LIMIT $2) a`
+SELECT coalesce(jsonb_agg(pawl.audit_json(e) ORDER BY (e).id DESC), '[]')
+FROM (SELECT a FROM pawl.audit a WHERE $1 = 0 OR id < $1 ORDER BY id DESC LIMIT $2) found (e)`
 
 // Audit returns one page of entries, newest first.
 func (s *Store) Audit(ctx context.Context, before int64, limit int) (publish.AuditPage, error) {
