@@ -36,9 +36,11 @@ setup:
 	@.ci/setup run test
 
 # Container tests are skipped unless a Docker engine answers; `make test-docker` runs them with one of its own.
-# Nothing is taken from the cache: the tests of whole processes build the program themselves, which the cache does not see.
+# Nothing is taken from the cache: the tests of whole processes build the program themselves, which the cache does not see. Packages run one after the
+# other, so that those tests have the machine to themselves; what can be built side by side is built first.
 test: setup tool-versitygw tool-axe
-	$(GO) test -race -count=1 -timeout 40m $(TESTFLAGS) $(PACKAGES)
+	$(GO) test -race -run '^$$' $(PACKAGES) >/dev/null
+	$(GO) test -race -count=1 -p 1 -timeout 40m $(TESTFLAGS) $(PACKAGES)
 
 # What a target found is in testdata/fuzz of its package then.
 fuzz:

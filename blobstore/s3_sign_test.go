@@ -82,7 +82,7 @@ func TestSigningCallsNobody(t *testing.T) {
 			t.Fatalf("signed %s, %v", signed.URL, err)
 		}
 	}
-	if took := time.Since(start); took > 5*time.Second {
+	if took := time.Since(start); took > time.Minute/2 {
 		t.Errorf("signing a hundred times took %s", took)
 	}
 	if _, err := s.SignGet(t.Context(), "../x", publish.AnswerHeaders{}, time.Minute); err == nil {

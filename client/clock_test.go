@@ -95,7 +95,7 @@ func TestKeeperAfterASuspension(t *testing.T) {
 				t.Errorf("%s remain after it", left)
 			}
 			await(t, "the expiry", k.ctx.Done())
-			if took := time.Since(woken); took > 3*time.Second {
+			if took := time.Since(woken); took > time.Minute/2 {
 				t.Errorf("it took %s to notice", took)
 			}
 			if cause := context.Cause(k.ctx); !errors.Is(cause, ErrLeaseExpired) {

@@ -18,9 +18,6 @@ import (
 // and none can have changed anything. Where a change may have happened the error is publish.ErrOutcomeUnknown.
 var ErrUnreachable = errors.New("server can't be reached")
 
-// CodeRateLimited is what the client makes up for an answer that isn't Pawl's, beside the codes of package publish.
-const CodeRateLimited publish.Code = "rate-limited"
-
 // maxErrorBytes bounds how much of a refusal is read: generation-incomplete may list as many paths as a publish may expect.
 const maxErrorBytes = 64 << 20
 
@@ -71,8 +68,6 @@ func codeOf(status int) publish.Code {
 	switch status {
 	case http.StatusBadRequest:
 		return publish.ErrInvalidRequest
-	case http.StatusTooManyRequests:
-		return CodeRateLimited
 	case http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
 		return publish.ErrUnavailable
 	}

@@ -28,7 +28,7 @@ func TestKeeperHold(t *testing.T) {
 	one, two := k.Hold(), k.Hold()
 	next := func(want string) {
 		t.Helper()
-		for deadline := time.After(10 * time.Second); ; {
+		for deadline := time.After(time.Minute); ; {
 			select {
 			case got := <-requests:
 				if got == want {
@@ -48,7 +48,7 @@ func TestKeeperHold(t *testing.T) {
 				if got != http.MethodGet {
 					t.Fatalf("%s while the Keeper is held", got)
 				}
-			case <-time.After(10 * time.Second):
+			case <-time.After(time.Minute):
 				t.Fatal("it doesn't look any more")
 			}
 		}

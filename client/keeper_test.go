@@ -22,7 +22,7 @@ func await(t *testing.T, what string, ch <-chan struct{}) {
 	t.Helper()
 	select {
 	case <-ch:
-	case <-time.After(10 * time.Second):
+	case <-time.After(time.Minute):
 		t.Fatalf("%s didn't come", what)
 	}
 }
@@ -90,7 +90,7 @@ func TestKeeperExpiresByItsOwnClock(t *testing.T) {
 			start := time.Now()
 			k := keep(t, f, ttl)
 			await(t, "the expiry", k.Context().Done())
-			if took := time.Since(start); took < ttl-50*time.Millisecond || took > ttl+2*time.Second {
+			if took := time.Since(start); took < ttl-50*time.Millisecond || took > time.Minute {
 				t.Fatalf("expired after %s", took)
 			}
 			if !errors.Is(context.Cause(k.Context()), ErrLeaseExpired) || k.Err() != nil {

@@ -56,14 +56,22 @@ func (c *Client) repeated(ctx context.Context, what string, changing bool, attem
 	}
 }
 
-// single runs attempt once, for a body that can't be sent again.
-func (c *Client) single(ctx context.Context, attempt func(context.Context) error) error {
-	err := attempt(ctx)
-	if err == nil {
-		return nil
+// single runs attempt for a body that can be sent once only. As long as the server refuses it before any of it was read, as one that is asked
+// too much does, that once is still to come.
+func (c *Client) single(ctx context.Context, attempt func(context.Context) (untouched bool, err error)) error {
+	start := time.Now()
+	for try := 0; ; try++ {
+		untouched, err := attempt(ctx)
+		if err == nil {
+			return nil
+		}
+		again, pause := c.judge(err, try)
+		var answer *answerError
+		if again && untouched && errors.As(err, &answer) && time.Since(start)+pause <= c.retry.within && sleep(ctx, pause) {
+			continue
+		}
+		return c.final(ctx, err, again, mayHaveHappened(err))
 	}
-	again, _ := c.judge(err, 0)
-	return c.final(ctx, err, again, mayHaveHappened(err))
 }
 
 // judge tells whether the failure of an attempt is worth a repetition, and after which pause.
@@ -77,7 +85,7 @@ func (c *Client) judge(err error, try int) (again bool, pause time.Duration) {
 		switch answer.refusal.Code {
 		case publish.ErrLeaseHeld:
 			return false, 0 // waiting for a lease is the server's business
-		case publish.ErrUnavailable, publish.ErrOutcomeUnknown, publish.ErrLengthMismatch, CodeRateLimited:
+		case publish.ErrUnavailable, publish.ErrOutcomeUnknown, publish.ErrLengthMismatch, publish.ErrRateLimited:
 			return true, max(pause, answer.retryAfter)
 		}
 		return answer.retryable, max(pause, answer.retryAfter)

@@ -178,7 +178,7 @@ func TestForeignAnswers(t *testing.T) {
 	for status, want := range map[int]publish.Code{
 		400: publish.ErrInvalidRequest, 401: publish.ErrUnauthorized, 403: publish.ErrForbidden,
 		404: publish.ErrNotFound, 409: "http-409", 410: "http-410", 412: publish.ErrPreconditionFailed, 413: publish.ErrTooLarge,
-		418: "http-418", 422: "http-422", 429: CodeRateLimited, 500: publish.ErrInternal, 502: publish.ErrUnavailable, 503: publish.ErrUnavailable,
+		418: "http-418", 422: "http-422", 429: publish.ErrRateLimited, 500: publish.ErrInternal, 502: publish.ErrUnavailable, 503: publish.ErrUnavailable,
 	} {
 		f := newFake(t, func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "<html>no</html>", status) })
 		_, err := f.client(t, Options{RetryFor: -1}).Pointer(testContext(t), "k")

@@ -13,7 +13,7 @@ import (
 )
 
 // patience bounds every wait for something that should happen soon.
-const patience = 20 * time.Second
+const patience = 90 * time.Second
 
 const key publish.Key = "thumbs/image-52"
 

@@ -16,7 +16,7 @@ import (
 )
 
 // Case 50: neither the credential nor a lease_id shows in an error, in the log, in an address, or in what a client and a lease print as. Whatever
-// goes wrong.
+// goes wrong. Every call to the server sends the credential.
 func TestCase50SecretsStaySecret(t *testing.T) {
 	t.Parallel()
 	const credential = "canary-credential-7f3a"
@@ -70,6 +70,9 @@ func TestCase50SecretsStaySecret(t *testing.T) {
 			f.mu.Lock()
 			for _, r := range f.requests {
 				check(fault, r.URL.String())
+				if r.Header.Get("Authorization") != "Bearer "+credential {
+					t.Errorf("%s: %s %s went without the credential", fault, r.Method, r.URL.Path)
+				}
 			}
 			f.mu.Unlock()
 		}

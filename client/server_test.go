@@ -19,9 +19,12 @@ func newServer() *httptest.Server {
 	return serve(publishtest.NewPointers())
 }
 
-func serve(pointers publish.PointerStore) *httptest.Server {
+func serve(pointers publish.PointerStore) *httptest.Server { return serveAs(pointers, web.Options{}) }
+
+func serveAs(pointers publish.PointerStore, opts web.Options) *httptest.Server {
 	log := slog.New(slog.DiscardHandler)
-	handler, err := web.New(&publish.Service{Pointers: pointers, Blobs: publishtest.NewBlobs(), Log: log}, web.Options{Log: log})
+	opts.Log = log
+	handler, err := web.New(&publish.Service{Pointers: pointers, Blobs: publishtest.NewBlobs(), Log: log}, opts)
 	if err != nil {
 		panic(err)
 	}

@@ -15,7 +15,7 @@ import (
 )
 
 // Upload stores one file in a generation. The body is streamed, and sent only once the server has accepted the grant. A
-// body that is an io.Seeker is sent again when an attempt fails; any other one is sent once. A promised digest (req.Digest)
+// body that is an io.Seeker is sent again when an attempt fails; any other one is sent once, after as many attempts as are refused before it is read. A promised digest (req.Digest)
 // is checked by the server before the file counts. Without one the body is hashed as it is sent, and compared with what the server has stored: another
 // file is a digest-mismatch, and its path must be uploaded again.
 //
@@ -52,19 +52,22 @@ func (c *Client) upload(ctx context.Context, what string, req publish.UploadRequ
 		}
 	}
 	if !seekable {
-		return c.single(ctx, func(ctx context.Context) error { return c.uploadOnce(ctx, req, query, into, false) })
+		return c.single(ctx, func(ctx context.Context) (bool, error) {
+			body := &watchedBody{from: req.Body}
+			err := c.uploadOnce(ctx, req, body, query, into, false)
+			return err != nil && body.untouched(), err
+		})
 	}
 	return c.repeated(ctx, what, true, func(ctx context.Context) error {
 		if _, err := seeker.Seek(start, io.SeekStart); err != nil {
 			return fmt.Errorf("%s: rewinding the body: %w", what, err)
 		}
-		return c.uploadOnce(ctx, req, query, into, true)
+		return c.uploadOnce(ctx, req, &watchedBody{from: req.Body}, query, into, true)
 	})
 }
 
-func (c *Client) uploadOnce(ctx context.Context, req publish.UploadRequest, query url.Values, into any, wait bool) error {
+func (c *Client) uploadOnce(ctx context.Context, req publish.UploadRequest, body *watchedBody, query url.Values, into any, wait bool) error {
 	address := c.keyURL(req.Grant.Key, filePath(req.Grant.Token, req.Path), query)
-	body := &watchedBody{from: req.Body}
 	var reader io.Reader = body
 	if req.Size == 0 {
 		reader = http.NoBody // a length of 0 beside a body would mean an unknown length
@@ -120,6 +123,7 @@ type watchedBody struct {
 	from     io.Reader
 	mu       sync.Mutex
 	detached bool
+	begun    bool      // a Read of from may have taken something
 	sum      hash.Hash // of what was passed on; nil when nobody asks
 
 	faultMu sync.Mutex
@@ -132,6 +136,7 @@ func (b *watchedBody) Read(p []byte) (int, error) {
 	if b.detached {
 		return 0, io.ErrClosedPipe
 	}
+	b.begun = true
 	n, err := b.from.Read(p)
 	if b.sum != nil {
 		_, _ = b.sum.Write(p[:n]) // hash.Hash.Write never returns an error.
@@ -151,6 +156,16 @@ func (b *watchedBody) detach() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.detached = true
+}
+
+// untouched reports whether nothing of the body was read, and keeps it so. It waits for no Read: one that is under way has begun.
+func (b *watchedBody) untouched() bool {
+	if !b.mu.TryLock() {
+		return false
+	}
+	defer b.mu.Unlock()
+	b.detached = true
+	return !b.begun
 }
 
 // compare refuses a file that isn't what was passed on.

@@ -14,7 +14,7 @@ import (
 )
 
 // patience bounds every wait for something that should happen soon.
-const patience = 30 * time.Second
+const patience = 90 * time.Second
 
 // checkFunc is Check or one that does the like.
 type checkFunc = func(ctx context.Context, tx pgx.Tx, resource string, token publish.Token) error

@@ -37,6 +37,26 @@ CREATE OR REPLACE FUNCTION pawl.audit_json(a pawl.audit) RETURNS jsonb LANGUAGE 
         'before', (a).before, 'after', (a).after, 'from', host((a).client), 'token', (a).token, 'refused', (a).refused))
 $$;
 
+-- audit_page shows a refusal to whom its subject is shown.
+-- +goose StatementBegin
+CREATE OR REPLACE FUNCTION pawl.audit_page(p_from text[], p_to text[], p_all boolean, p_actions text[], p_before bigint, p_limit integer, p_search integer) RETURNS jsonb
+LANGUAGE plpgsql STABLE SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET jit = off AS $$
+BEGIN
+    RETURN (WITH looked AS MATERIALIZED (
+            SELECT * FROM pawl.audit WHERE id < p_before ORDER BY id DESC LIMIT p_search
+        ), chosen AS (
+            SELECT * FROM looked WHERE CASE WHEN refused IS NOT NULL OR action = ANY (p_actions) THEN pawl.in_ranges(subject, p_from, p_to)
+                WHEN jsonb_typeof(coalesce(after, before)->'scopes') = 'array' THEN NOT EXISTS (
+                    SELECT FROM jsonb_array_elements_text(coalesce(after, before)->'scopes') scope
+                    -- The keys under the prefix behind the colon are in the ranges when the prefix is, as a text. Without a colon it is empty: all keys.
+                    WHERE NOT pawl.in_ranges(coalesce(substring(scope FROM ':(.*)'), ''), p_from, p_to))
+                ELSE p_all END
+            ORDER BY id DESC LIMIT p_limit
+        ) SELECT jsonb_build_object('entries', coalesce((SELECT jsonb_agg(pawl.audit_json(ROW(a.*)::pawl.audit) ORDER BY a.id DESC) FROM chosen a), '[]'),
+            'last', (SELECT min(id) FROM looked), 'looked', (SELECT count(*) FROM looked)));
+END $$;
+-- +goose StatementEnd
+
 -- A refused pin tells no one that the key is pinned.
 CREATE OR REPLACE TRIGGER audit_tell_pin AFTER INSERT ON pawl.audit FOR EACH ROW
     WHEN (NEW.action IN ('pin', 'unpin') AND NEW.refused IS NULL) EXECUTE FUNCTION pawl.tell_pin();
@@ -60,6 +80,25 @@ CREATE OR REPLACE TRIGGER audit_append_only BEFORE UPDATE OR DELETE OR TRUNCATE 
 
 -- +goose Down
 DROP TRIGGER IF EXISTS audit_append_only ON pawl.audit;
+-- +goose StatementBegin
+CREATE OR REPLACE FUNCTION pawl.audit_page(p_from text[], p_to text[], p_all boolean, p_actions text[], p_before bigint, p_limit integer, p_search integer) RETURNS jsonb
+LANGUAGE plpgsql STABLE SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET jit = off AS $$
+BEGIN
+    RETURN (WITH looked AS MATERIALIZED (
+            SELECT * FROM pawl.audit WHERE id < p_before ORDER BY id DESC LIMIT p_search
+        ), chosen AS (
+            SELECT * FROM looked WHERE CASE WHEN action = ANY (p_actions) THEN pawl.in_ranges(subject, p_from, p_to)
+                WHEN jsonb_typeof(coalesce(after, before)->'scopes') = 'array' THEN NOT EXISTS (
+                    SELECT FROM jsonb_array_elements_text(coalesce(after, before)->'scopes') scope
+                    -- The keys under the prefix behind the colon are in the ranges when the prefix is, as a text. Without a colon it is empty: all keys.
+                    WHERE NOT pawl.in_ranges(coalesce(substring(scope FROM ':(.*)'), ''), p_from, p_to))
+                ELSE p_all END
+            ORDER BY id DESC LIMIT p_limit
+        ) SELECT jsonb_build_object('entries', coalesce((SELECT jsonb_agg(jsonb_strip_nulls(jsonb_build_object('id', a.id, 'at', a.at, 'by', a.actor,
+                'action', a.action, 'subject', a.subject, 'before', a.before, 'after', a.after)) ORDER BY a.id DESC) FROM chosen a), '[]'),
+            'last', (SELECT min(id) FROM looked), 'looked', (SELECT count(*) FROM looked)));
+END $$;
+-- +goose StatementEnd
 DROP FUNCTION IF EXISTS pawl.refuse_audit_change, pawl.audit_refusal, pawl.audit_json;
 -- The schema before this one would take them for changes.
 DELETE FROM pawl.audit WHERE refused IS NOT NULL;

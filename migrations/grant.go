@@ -25,6 +25,7 @@ var rights = map[string]string{
 	"event_feed":        "UPDATE",
 	"events":            "INSERT, DELETE",
 	"files":             "INSERT, UPDATE",
+	"generation_sums":   "INSERT, UPDATE, DELETE",
 	"generations":       "INSERT, UPDATE",
 	"goose_db_version":  "",
 	"installation":      "",

@@ -69,6 +69,18 @@ func (s *Store) Lease(ctx context.Context, key publish.Key) (publish.Lease, erro
 	return lease, err
 }
 
+const opensSQL = `
+SELECT jsonb_build_object('granted', true, 'open', g.state = 'open' AND g.token >= k.fence AND NOT pawl.fenced_by_grant(k, g.token))
+FROM pawl.keys k JOIN pawl.generations g ON g.key_id = k.id AND g.token = $2
+WHERE k.name = $1 AND g.lease_sha256 = $3`
+
+// Opens tells what a lease id is good for by itself.
+func (s *Store) Opens(ctx context.Context, grant publish.Grant) (publish.Opening, error) {
+	var opening publish.Opening
+	_, err := s.read(ctx, &opening, opensSQL, string(grant.Key), int64(grant.Token), secret(grant.LeaseID))
+	return opening, err
+}
+
 // secret gives what Postgres keeps of a lease id.
 func secret(id publish.LeaseID) []byte {
 	sum := id.SHA256()

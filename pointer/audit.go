@@ -2,23 +2,37 @@ package pointer
 
 import (
 	"context"
+	"math"
 
 	"github.com/pawlhq/pawl/publish"
 )
 
-const auditSQL = `
-SELECT coalesce(jsonb_agg(pawl.audit_json(e) ORDER BY (e).id DESC), '[]')
-FROM (SELECT a FROM pawl.audit a WHERE $1 = 0 OR id < $1 ORDER BY id DESC LIMIT $2) found (e)`
+const auditSQL = `SELECT pawl.audit_page($1, $2, $3, $4, $5, $6, $7)`
 
-// Audit returns one page of entries, newest first.
-func (s *Store) Audit(ctx context.Context, before int64, limit int) (publish.AuditPage, error) {
-	page := publish.AuditPage{Entries: []publish.AuditEntry{}}
-	if _, err := s.read(ctx, &page.Entries, auditSQL, before, limit+1); err != nil {
+// Audit returns one page of the entries about what is in a reach, newest first.
+func (s *Store) Audit(ctx context.Context, reach publish.Reach, before int64, limit int) (publish.AuditPage, error) {
+	if before == 0 {
+		before = math.MaxInt64
+	}
+	search := limit + 1
+	if !reach.All() {
+		search = max(search, publish.MaxAuditSearched)
+	}
+	from, to := ranges(reach, "")
+	var found struct {
+		Entries []publish.AuditEntry `json:"entries"`
+		Last    int64                `json:"last"` // the oldest one that was looked at
+		Looked  int                  `json:"looked"`
+	}
+	if _, err := s.read(ctx, &found, auditSQL, from, to, reach.All(), publish.NamedAuditActions(), before, limit+1, search); err != nil {
 		return publish.AuditPage{}, err
 	}
+	page := publish.AuditPage{Entries: found.Entries}
 	if len(page.Entries) > limit {
 		page.Entries = page.Entries[:limit]
 		page.Next = page.Entries[limit-1].ID
+	} else if found.Looked == search {
+		page.Next = found.Last
 	}
 	return page, nil
 }

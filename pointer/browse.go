@@ -13,7 +13,7 @@ SELECT jsonb_agg(jsonb_build_object('name', n.name, 'pointer', (
 	JOIN pawl.receipts r ON r.key_id = k.id AND r.token = k.current_token AND r.revision = k.current_revision
 	JOIN pawl.generations g ON g.key_id = k.id AND g.token = k.current_token
 	WHERE k.name = n.name AND NOT n.is_prefix)) ORDER BY n.name COLLATE "C")
-FROM pawl.list_names($1, $2, $3, $4) n`
+FROM pawl.list_names($1, $2, $3, $4, $5, $6) n`
 
 // List returns one page of pointers and sub-prefixes.
 func (s *Store) List(ctx context.Context, req publish.ListRequest) (publish.ListPage, error) {
@@ -21,8 +21,9 @@ func (s *Store) List(ctx context.Context, req publish.ListRequest) (publish.List
 		Name    string           `json:"name"`
 		Pointer *publish.Pointer `json:"pointer"`
 	}
+	from, to := ranges(req.Reach, req.Prefix)
 	// One entry more than the page has tells whether another page follows.
-	if _, err := s.read(ctx, &entries, listSQL, req.Prefix, req.Delimiter != "", req.After, req.Limit+1); err != nil {
+	if _, err := s.read(ctx, &entries, listSQL, from, to, req.Prefix, req.Delimiter != "", req.After, req.Limit+1); err != nil {
 		return publish.ListPage{}, err
 	}
 	page := publish.ListPage{Keys: []publish.Pointer{}, Prefixes: []string{}}
@@ -101,7 +102,7 @@ func (s *Store) Generation(ctx context.Context, key publish.Key, token publish.T
 	var g publish.Generation
 	found, err := s.read(ctx, &g, generationSQL, string(key), int64(token))
 	if err == nil && !found {
-		err = &publish.Error{Code: publish.ErrNotFound, Key: key, Token: token, Detail: "there is no such generation"}
+		err = &publish.Error{Code: publish.ErrNotFound, Key: key, Token: token}
 	}
 	return g, err
 }
@@ -123,7 +124,7 @@ func (s *Store) Files(ctx context.Context, key publish.Key, token publish.Token,
 	case err != nil:
 		return publish.FilePage{}, err
 	case !found:
-		return publish.FilePage{}, &publish.Error{Code: publish.ErrNotFound, Key: key, Token: token, Detail: "there is no such generation"}
+		return publish.FilePage{}, &publish.Error{Code: publish.ErrNotFound, Key: key, Token: token}
 	case page.State == publish.StateCondemned || page.State == publish.StateCollected:
 		return publish.FilePage{}, &publish.Error{Code: publish.ErrGenerationCollected, Key: key, Token: token}
 	}

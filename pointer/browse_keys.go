@@ -32,7 +32,7 @@ func (f found[Row, Place]) end(place func(Row) *Place) *Place {
 	return f.End
 }
 
-const browseSQL = `SELECT pawl.browse($1, $2, $3, $4, $5, $6, $7, $8::jsonb, $9, $10)`
+const browseSQL = `SELECT pawl.browse($1, $2, $3, $4, $5, $6, $7, $8, $9::jsonb, $10, $11)`
 
 // Browse returns one page of keys with a pointer.
 func (s *Store) Browse(ctx context.Context, query publish.BrowseQuery) (publish.BrowseFound, error) {
@@ -47,8 +47,9 @@ func (s *Store) Browse(ctx context.Context, query publish.BrowseQuery) (publish.
 	if err != nil {
 		return publish.BrowseFound{}, err
 	}
+	lower, upper := ranges(query.Reach, query.Prefix)
 	var page found[publish.BrowseRow, publish.BrowsePlace]
-	if _, err := s.read(ctx, &page, browseSQL, query.Prefix, query.Text, query.Type, query.Leased, query.Rejected, since,
+	if _, err := s.read(ctx, &page, browseSQL, lower, upper, query.Text, query.Type, query.Leased, query.Rejected, since,
 		string(query.Sort), from, query.Limit, query.Bound); err != nil {
 		return publish.BrowseFound{}, err
 	}
@@ -58,8 +59,8 @@ func (s *Store) Browse(ctx context.Context, query publish.BrowseQuery) (publish.
 }
 
 const browseTreeSQL = `
-WITH n AS MATERIALIZED (SELECT * FROM pawl.list_names($1, true, $2, $3))
-SELECT jsonb_build_object('sortable', pawl.holds_few($1, $4), 'names', coalesce((SELECT jsonb_agg(name ORDER BY name COLLATE "C") FROM n), '[]'),
+WITH n AS MATERIALIZED (SELECT * FROM pawl.list_names($1, $2, $3, true, $4, $5))
+SELECT jsonb_build_object('sortable', pawl.holds_few($1, $2, $6), 'names', coalesce((SELECT jsonb_agg(name ORDER BY name COLLATE "C") FROM n), '[]'),
 	'rows', pawl.browse_rows(ARRAY(SELECT (SELECT id FROM pawl.keys WHERE name = n.name) FROM n
 		WHERE NOT n.is_prefix ORDER BY n.name COLLATE "C"), clock_timestamp()))`
 
@@ -69,12 +70,13 @@ func (s *Store) browseTree(ctx context.Context, query publish.BrowseQuery) (publ
 	if query.From != nil {
 		after = query.From.Name
 	}
+	lower, upper := ranges(query.Reach, query.Prefix)
 	var page struct {
 		Sortable bool                `json:"sortable"`
 		Names    []string            `json:"names"`
 		Rows     []publish.BrowseRow `json:"rows"`
 	}
-	if _, err := s.read(ctx, &page, browseTreeSQL, query.Prefix, after, query.Limit+1, query.Bound); err != nil {
+	if _, err := s.read(ctx, &page, browseTreeSQL, lower, upper, query.Prefix, after, query.Limit+1, query.Bound); err != nil {
 		return publish.BrowseFound{}, err
 	}
 	result := publish.BrowseFound{Rows: page.Rows, Prefixes: []string{}, Sortable: page.Sortable}

@@ -2,6 +2,7 @@ package pointer
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -35,6 +36,9 @@ func translate(err error, changing bool) error {
 // translateRefused sorts what Postgres says itself. An error of the statement means that nothing was changed. The end of a connection
 // doesn't: a pooler in between says so in Postgres's name when it has lost the server, which may have committed by then.
 func translateRefused(refused *pgconn.PgError, err error, changing bool) error {
+	if refused.Code == undoneState {
+		return undone(refused, err)
+	}
 	class := refused.Code[:min(2, len(refused.Code))]
 	switch {
 	case changing && (class == "08" || refused.SeverityUnlocalized == "FATAL" || refused.SeverityUnlocalized == "PANIC"):
@@ -54,6 +58,17 @@ func translateRefused(refused *pgconn.PgError, err error, changing bool) error {
 	default:
 		return &publish.Error{Code: publish.ErrInternal, Detail: "Postgres refused the request", Cause: fmt.Errorf("calling Postgres: %w", err)}
 	}
+}
+
+// undoneState is the state of refusals that undo what their transaction has done: the functions raise it, with the refusal as detail.
+const undoneState = "PW413"
+
+func undone(refused *pgconn.PgError, cause error) error {
+	var facts publish.Error
+	if err := json.Unmarshal([]byte(refused.Detail), &facts); err != nil || facts.Code == "" {
+		return &publish.Error{Code: publish.ErrInternal, Detail: "Postgres refused the request", Cause: fmt.Errorf("reading its refusal: %w", errors.Join(err, cause))}
+	}
+	return &facts
 }
 
 func outcomeUnknown(cause error) error {

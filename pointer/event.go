@@ -12,16 +12,16 @@ const (
 	feedSQL = `'newest', f.epoch || '-' || f.n, 'oldest', f.trimmed_epoch || '-' || f.trimmed_n`
 
 	eventsAfterSQL = `
-WITH looked AS MATERIALIZED (SELECT * FROM pawl.events WHERE (epoch, n) > ($1, $2) ORDER BY epoch, n LIMIT $5),
-	chosen AS MATERIALIZED (SELECT * FROM looked WHERE key IS NULL OR starts_with(key, $3) ORDER BY epoch, n LIMIT $4)
+WITH looked AS MATERIALIZED (SELECT * FROM pawl.events WHERE (epoch, n) > ($1, $2) ORDER BY epoch, n LIMIT $6),
+	chosen AS MATERIALIZED (SELECT * FROM looked WHERE key IS NULL OR pawl.in_ranges(key, $3, $4) ORDER BY epoch, n LIMIT $5)
 SELECT jsonb_build_object(` + feedSQL + `,
 	'events', (SELECT jsonb_agg(pawl.event_json(c::pawl.events) ORDER BY epoch, n) FROM chosen c),
 	'last', (SELECT epoch || '-' || n FROM looked ORDER BY epoch DESC, n DESC LIMIT 1), 'looked', (SELECT count(*) FROM looked))
 FROM pawl.event_feed f`
 
 	eventsBeforeSQL = `
-WITH looked AS MATERIALIZED (SELECT * FROM pawl.events WHERE (epoch, n) < ($1, $2) ORDER BY epoch DESC, n DESC LIMIT $5),
-	chosen AS MATERIALIZED (SELECT * FROM looked WHERE key IS NULL OR starts_with(key, $3) ORDER BY epoch DESC, n DESC LIMIT $4)
+WITH looked AS MATERIALIZED (SELECT * FROM pawl.events WHERE (epoch, n) < ($1, $2) ORDER BY epoch DESC, n DESC LIMIT $6),
+	chosen AS MATERIALIZED (SELECT * FROM looked WHERE key IS NULL OR pawl.in_ranges(key, $3, $4) ORDER BY epoch DESC, n DESC LIMIT $5)
 SELECT jsonb_build_object(` + feedSQL + `,
 	'events', (SELECT jsonb_agg(pawl.event_json(c::pawl.events) ORDER BY epoch DESC, n DESC) FROM chosen c),
 	'last', (SELECT epoch || '-' || n FROM looked ORDER BY epoch, n LIMIT 1), 'looked', (SELECT count(*) FROM looked))
@@ -49,11 +49,12 @@ func (s *Store) Events(ctx context.Context, req publish.EventsRequest) (publish.
 		sql, from = eventsBeforeSQL, *req.Before
 	}
 	search := req.Limit
-	if req.Prefix != "" {
+	if req.Prefix != "" || !req.Reach.All() {
 		search = publish.MaxEventsSearched
 	}
+	lower, upper := ranges(req.Reach, req.Prefix)
 	var found foundEvents
-	if _, err := s.read(ctx, &found, sql, from.Epoch, from.N, req.Prefix, req.Limit, search); err != nil {
+	if _, err := s.read(ctx, &found, sql, from.Epoch, from.N, lower, upper, req.Limit, search); err != nil {
 		return publish.EventsPage{}, err
 	}
 	page := publish.EventsPage{Events: found.Events}

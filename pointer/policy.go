@@ -32,14 +32,20 @@ func (r policyRow) policy() publish.Policy {
 	}
 }
 
+// Of the prefixes that lie above a reach each is looked up, and of those in it as many as the page holds.
 const policiesSQL = `
 SELECT coalesce(jsonb_agg(to_jsonb(p) ORDER BY p.prefix), '[]')
-FROM (SELECT * FROM pawl.policies WHERE $1::text IS NULL OR prefix > $1 ORDER BY prefix LIMIT $2) p`
+FROM (SELECT * FROM (
+		SELECT p.* FROM unnest($1::text[], $2::text[]) s (lower, upper) CROSS JOIN LATERAL (
+			SELECT * FROM pawl.policies WHERE prefix >= s.lower AND prefix < s.upper AND ($4::text IS NULL OR prefix > $4) ORDER BY prefix LIMIT $5) p
+		UNION ALL SELECT * FROM pawl.policies WHERE prefix = ANY ($3::text[]) AND NOT pawl.in_ranges(prefix, $1, $2) AND ($4::text IS NULL OR prefix > $4)) found
+	ORDER BY prefix LIMIT $5) p`
 
-// Policies returns one page of policies.
-func (s *Store) Policies(ctx context.Context, after *string, limit int) (publish.PolicyPage, error) {
+// Policies returns one page of the policies that hold for any key of a reach.
+func (s *Store) Policies(ctx context.Context, reach publish.Reach, after *string, limit int) (publish.PolicyPage, error) {
+	from, to := ranges(reach, "")
 	var rows []policyRow
-	if _, err := s.read(ctx, &rows, policiesSQL, after, limit+1); err != nil {
+	if _, err := s.read(ctx, &rows, policiesSQL, from, to, reach.Above(), after, limit+1); err != nil {
 		return publish.PolicyPage{}, err
 	}
 	page := publish.PolicyPage{Policies: []publish.Policy{}}

@@ -32,7 +32,7 @@ func noPointer(key publish.Key, found bool, refused *publish.Error, err error) e
 	case err != nil:
 		return err
 	case !found:
-		return &publish.Error{Code: publish.ErrNotFound, Key: key, Detail: "nothing was published under this key"}
+		return &publish.Error{Code: publish.ErrNotFound, Key: key}
 	case refused != nil:
 		return refused
 	}
@@ -128,7 +128,7 @@ func (s *Store) File(ctx context.Context, key publish.Key, token publish.Token, 
 	var f foundFile
 	found, err := s.read(ctx, &f, fileSQL, string(key), int64(token), string(path), lease)
 	if err == nil && !found {
-		err = &publish.Error{Code: publish.ErrNotFound, Key: key, Token: token, Detail: "there is no such generation"}
+		err = &publish.Error{Code: publish.ErrNotFound, Key: key, Token: token}
 	}
 	if err != nil {
 		return publish.StoredFile{}, err

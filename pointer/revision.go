@@ -63,7 +63,7 @@ func (s *Store) FilesAt(ctx context.Context, key publish.Key, version publish.Ve
 func unknownRevision(key publish.Key, version publish.Version, found bool, state publish.State, newest int64) error {
 	switch {
 	case !found:
-		return &publish.Error{Code: publish.ErrNotFound, Key: key, Token: version.Token, Detail: "there is no such generation"}
+		return &publish.Error{Code: publish.ErrNotFound, Key: key, Token: version.Token}
 	case state == publish.StateCondemned || state == publish.StateCollected:
 		return &publish.Error{Code: publish.ErrGenerationCollected, Key: key, Token: version.Token}
 	case version.Revision < 1 || version.Revision > newest:

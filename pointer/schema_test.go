@@ -32,6 +32,9 @@ func TestSchemaRefusesBadRows(t *testing.T) {
 		`SELECT pawl.publish('k', 1, sha256('A'), true, NULL, NULL, '{}', NULL, true, NULL, NULL, false, NULL, false)`, // As a server from before reuse_from calls it.
 		`SELECT pawl.effect('k', 1, sha256('A'), 'charge', true, 'ch_1')`,
 		`SELECT pawl.acquire('k', sha256('B'), 'B', 60000, '{}')`,
+		`SELECT pawl.create_credential('0123456789abcdef', sha256('r'), sha256('s'), 'ci', '{read}', 60000, 'ops')`,
+		`SELECT pawl.create_credential('1123456789abcdef', sha256('r2'), sha256('s2'), 'old', '{read}', 60000, 'ops')`,
+		`SELECT pawl.revoke_credential('1123456789abcdef', 'ops')`,
 	} {
 		if err := exec(sql); err != nil {
 			t.Fatal(err)
@@ -85,6 +88,20 @@ func TestSchemaRefusesBadRows(t *testing.T) {
 		{"effects_result", `UPDATE pawl.effects SET done_token = NULL, done_at = NULL`},
 		{"effects_result", `UPDATE pawl.effects SET result = repeat('x', 1025)`},
 		{"effects_pkey", `INSERT INTO pawl.effects SELECT * FROM pawl.effects`},
+		{"credentials_never_more", `UPDATE pawl.credentials SET expires_at = expires_at + interval '1 s'`},
+		{"credentials_never_more", `UPDATE pawl.credentials SET expires_at = NULL`},
+		{"credentials_never_more", `UPDATE pawl.credentials SET scopes = '{admin}'`},
+		{"credentials_never_more", `UPDATE pawl.credentials SET revoked_at = NULL, revoked_by = NULL WHERE revoked_at IS NOT NULL`},
+		{"credentials_revoked_whole", `UPDATE pawl.credentials SET revoked_by = NULL WHERE name = 'old'`},
+		{"credentials_revoked_whole", `UPDATE pawl.credentials SET holds_name = true WHERE name = 'old'`},
+		{"credentials_id", `INSERT INTO pawl.credentials (id, name, hash, scopes, created_at, created_by, request_sha256) VALUES ('x', 'a', sha256('a'), '{read}', now(), 'ops', sha256('a'))`},
+		{"credentials_one_name", `INSERT INTO pawl.credentials (id, name, hash, scopes, created_at, created_by, request_sha256)
+			VALUES ('2123456789abcdef', 'ci', sha256('a'), '{read}', now(), 'ops', sha256('a'))`},
+		{"credentials_hash", `INSERT INTO pawl.credentials (id, name, hash, scopes, created_at, created_by, request_sha256)
+			VALUES ('2123456789abcdef', 'a', sha256('s'), '{read}', now(), 'ops', sha256('a'))`},
+		{"credentials_name", `UPDATE pawl.credentials SET name = repeat('x', 101) WHERE name = 'ci'`},
+		{"credentials_scopes", `INSERT INTO pawl.credentials (id, name, hash, scopes, created_at, created_by, request_sha256)
+			VALUES ('2123456789abcdef', 'a', sha256('a'), '{}', now(), 'ops', sha256('a'))`},
 		{"policies_prefix", `INSERT INTO pawl.policies VALUES ('ledgers/', 'granted')`},
 		{"audit_append_only", `UPDATE pawl.audit SET actor = 'nobody'`},
 		{"audit_append_only", `DELETE FROM pawl.audit`},
@@ -116,9 +133,13 @@ func TestListSeeks(t *testing.T) {
 	}
 	_ = store
 	for _, query := range []string{
-		`SELECT * FROM pawl.list_names('', true, '', 51)`,
-		`SELECT * FROM pawl.list_names('p30/', true, 'p30/0025030', 100)`,
-		`SELECT * FROM pawl.list_names('p30/', false, 'p30/0025030', 100)`,
+		`SELECT * FROM pawl.list_names('{""}', '{~}', '', true, '', 51)`,
+		`SELECT * FROM pawl.list_names('{p30/}', '{p300}', 'p30/', true, 'p30/0025030', 100)`,
+		`SELECT * FROM pawl.list_names('{p30/}', '{p300}', 'p30/', false, 'p30/0025030', 100)`,
+		`SELECT * FROM pawl.list_names('{p30/,p31/,p33/,x/}', '{p300,p310,p330,x0}', '', false, 'p30/0049980', 50)`,
+		// A range that holds nothing costs two entries: the first one behind it, and that one again where it is in a range.
+		`SELECT count(*) FROM (SELECT array_agg('p10/' || lpad(n::text, 7, '0') || '!' ORDER BY n) AS lower, array_agg('p10/' || lpad(n::text, 7, '0') || '"' ORDER BY n) AS upper
+			FROM generate_series(1, 50000, 500) n) r, LATERAL pawl.list_names(lower, upper, '', false, '', 50)`,
 	} {
 		before := indexReads(t, conn)
 		if _, err := conn.Exec(context.Background(), query); err != nil {

@@ -28,6 +28,8 @@ type Store struct {
 	// client has left, and would carry the call out when nobody expects it any more.
 	lockTimeout, lockSQL string
 
+	limits publish.GenerationLimits
+
 	synchronous synchronousGuard
 }
 
@@ -45,6 +47,8 @@ type Options struct {
 	// Address is asked before each new connection, if it is set: what it returns is an address as Open takes it, of which the user and the password are
 	// used, so that these may change while the Store is open. When it fails, the connection does. Calls may be concurrent.
 	Address func() (dsn string, err error)
+	// Limits bound every generation whose uploads and publishes come by this Store.
+	Limits publish.GenerationLimits
 	// RequireSynchronous refuses grants, as unavailable, while the database may lose commits that it has answered; see Diagnosis.MayLoseCommits.
 	RequireSynchronous bool
 }
@@ -75,7 +79,7 @@ func Open(ctx context.Context, dsn string, opts Options) (*Store, error) {
 	lockTimeout := strconv.FormatInt((opts.Timeout * 2 / 3).Milliseconds(), 10)
 	return &Store{
 		pool: pool, timeout: opts.Timeout, lockTimeout: lockTimeout, lockSQL: "SET LOCAL lock_timeout = " + lockTimeout,
-		synchronous: synchronousGuard{required: opts.RequireSynchronous},
+		limits: opts.Limits, synchronous: synchronousGuard{required: opts.RequireSynchronous},
 	}, nil
 }
 
@@ -130,6 +134,8 @@ type outcome struct {
 	Upload  *publish.UploadResult `json:"upload"`
 	Effect  *publish.Effect       `json:"effect"`
 	Witness *publish.Witness      `json:"witness"`
+
+	Credential *publish.Credential `json:"credential"`
 
 	Retired *publish.Retirement  `json:"retired"`
 	Pin     *publish.PinnedKey   `json:"pin"`

@@ -9,6 +9,7 @@ import (
 
 	"github.com/pawlhq/pawl/internal/testenv"
 	"github.com/pawlhq/pawl/migrations"
+	"github.com/pawlhq/pawl/pointer"
 	"github.com/pawlhq/pawl/publish"
 	"github.com/pawlhq/pawl/publish/publishtest"
 )
@@ -52,12 +53,22 @@ func granted(t *testing.T, dsn string) (roleDSN string) {
 func harness(t *testing.T, dsn string) publishtest.PointerHarness {
 	t.Helper()
 	store := openStore(t, dsn)
+	t.Cleanup(func() { checkSums(t, dsn) })
 	return publishtest.PointerHarness{
 		Store: store,
 		Expire: func(t *testing.T, key publish.Key) {
 			t.Helper()
 			exec1(t, dsn, `UPDATE pawl.keys SET lease_expires_at = clock_timestamp() - interval '1 ms'
 				WHERE name = $1 AND lease_expires_at IS NOT NULL`, string(key))
+		},
+		Limit: func(t *testing.T, limits publish.GenerationLimits) publish.PointerStore {
+			t.Helper()
+			limited, err := pointer.Open(context.Background(), dsn, pointer.Options{MaxConns: 4, Limits: limits})
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(limited.Close)
+			return limited
 		},
 		RaiseEpoch: func(t *testing.T) {
 			t.Helper()
@@ -72,6 +83,11 @@ func harness(t *testing.T, dsn string) publishtest.PointerHarness {
 			exec1(t, dsn, `UPDATE pawl.files SET started_at = started_at - $2::interval, alive_at = alive_at - $2::interval,
 				ended_at = ended_at - $2::interval, swept_at = swept_at - $2::interval
 				WHERE key_id = (SELECT id FROM pawl.keys WHERE name = $1)`, string(key), by)
+		},
+		AgeCredential: func(t *testing.T, id publish.CredentialID, by time.Duration) {
+			t.Helper()
+			exec1(t, dsn, `UPDATE pawl.credentials SET created_at = created_at - $2::interval, expires_at = expires_at - $2::interval,
+				last_used_at = last_used_at - $2::interval WHERE id = $1`, string(id), by)
 		},
 		Antedate: func(t *testing.T, key publish.Key, by time.Duration) {
 			t.Helper()

@@ -23,12 +23,13 @@ func (s *Store) BeginUpload(ctx context.Context, req publish.BeginUploadRequest)
 	return start, nil
 }
 
-const completeUploadSQL = `SELECT pawl.complete_upload($1, $2, $3, $4, $5, $6, $7, $8)`
+const completeUploadSQL = `SELECT pawl.upload_within(pawl.complete_upload($1, $2, $3, $4, $5, $6, $7, $8), nullif($9::bigint, 0), nullif($10::bigint, 0))`
 
-// CompleteUpload registers stored bytes.
+// CompleteUpload registers stored bytes; see migrations 00004 and 00022.
 func (s *Store) CompleteUpload(ctx context.Context, upload publish.Upload, file publish.File) (publish.UploadResult, error) {
 	answer, err := s.change(ctx, completeUploadSQL, string(upload.Grant.Key), int64(upload.Grant.Token),
-		secret(upload.Grant.LeaseID), string(upload.Path), upload.Number, file.Size, file.SHA256[:], file.ContentType)
+		secret(upload.Grant.LeaseID), string(upload.Path), upload.Number, file.Size, file.SHA256[:], file.ContentType,
+		s.limits.Files, s.limits.Bytes)
 	if err != nil {
 		return publish.UploadResult{}, err
 	}

@@ -89,6 +89,16 @@ type LeaseStore interface {
 	Release(ctx context.Context, key Key, id LeaseID) error
 	// Lease tells the key's newest grant, held or not, without its LeaseID; not-found if the key was never granted.
 	Lease(ctx context.Context, key Key) (Lease, error)
+	// Opens tells what the lease id of a grant is good for by itself. A grant that never was opens nothing, which is no error.
+	Opens(ctx context.Context, grant Grant) (Opening, error)
+}
+
+// Opening is what a lease id opens, for who has nothing else to show.
+type Opening struct {
+	// Granted reports that the lease id is that of this very grant: of this token of this key.
+	Granted bool `json:"granted"`
+	// Open reports that its generation also takes files still: it is neither sealed nor given up, and no newer grant has fenced it.
+	Open bool `json:"open"`
 }
 
 // validate checks the request's fields and names the first wrong one.
@@ -186,4 +196,10 @@ func (s *Service) Release(ctx context.Context, key Key, id LeaseID) error {
 func (s *Service) Lease(ctx context.Context, key Key) (Lease, error) {
 	lease, err := s.Pointers.Lease(ctx, key)
 	return lease, s.refused(ctx, err)
+}
+
+// Opens tells what a lease id is good for by itself; see LeaseStore.
+func (s *Service) Opens(ctx context.Context, grant Grant) (Opening, error) {
+	opening, err := s.Pointers.Opens(ctx, grant)
+	return opening, s.refused(ctx, err)
 }

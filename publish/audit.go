@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"net/netip"
+	"slices"
 	"sync"
 	"time"
 )
@@ -13,7 +14,8 @@ type AuditEntry struct {
 	ID int64    `json:"id"`
 	At Time     `json:"at"`
 	By Operator `json:"by"`
-	// Action is "rollback", "retire", "pin", "unpin", "break-lease" or "policy"; Subject is the key, or the prefix of the policy.
+	// Action is "rollback", "retire", "pin", "unpin", "break-lease", "policy", "create-credential", "rotate-credential" or "revoke-credential"; Subject is the
+	// key, the prefix of the policy, or the id of the credential.
 	Action  string `json:"action"`
 	Subject string `json:"subject"`
 	// Before and After are what was changed, as JSON; absent where there was or is nothing.
@@ -30,9 +32,37 @@ type AuditEntry struct {
 // AuditPage is one page of entries, newest first.
 type AuditPage struct {
 	Entries []AuditEntry `json:"entries"`
-	// Next is the before of the next page, 0 on the last one.
+	// Next is the before of the next page, 0 on the last one. A page may hold fewer entries than its limit, and none, before the last one.
 	Next int64 `json:"next,omitempty"`
 }
+
+// namedActions are those of entries whose subject is a key or a prefix.
+var namedActions = []string{"rollback", "retire", "pin", "unpin", "break-lease", "policy"}
+
+// NamedAuditActions lists the actions of entries whose subject is a key or a prefix.
+func NamedAuditActions() []string { return slices.Clone(namedActions) }
+
+// In reports whether an entry is for somebody with a reach: one about a key or a prefix, and one of a refusal, is when the reach holds the key of that name, with which it
+// also holds all that is below; one about something that has scopes, as its After says, or else its Before, when these are within the reach; any other one when it holds every key.
+func (e AuditEntry) In(reach Reach) bool {
+	if e.Refused != "" || slices.Contains(namedActions, e.Action) {
+		return reach.Has(Key(e.Subject))
+	}
+	facts := e.After
+	if facts == nil {
+		facts = e.Before
+	}
+	var about struct {
+		Scopes Scopes `json:"scopes"`
+	}
+	if json.Unmarshal(facts, &about) != nil || about.Scopes == nil {
+		return reach.All()
+	}
+	return about.Scopes.Within(reach)
+}
+
+// MaxAuditSearched bounds how many entries one page of the audit looks at: where few are in the reach, a page is short and yet has a Next.
+const MaxAuditSearched = 2000
 
 // RefusedAction is what somebody was not allowed to do.
 type RefusedAction struct {
@@ -49,8 +79,8 @@ const MaxActionBytes = 64
 // AuditStore is the part of PointerStore that keeps the record of who changed what. Entries are made by the calls that change something, in their own transactions, with the
 // address that WithClient has put into the context; they are kept for ever, and none changes.
 type AuditStore interface {
-	// Audit returns entries with ids below before (0: from the newest).
-	Audit(ctx context.Context, before int64, limit int) (AuditPage, error)
+	// Audit returns entries that are in the reach (AuditEntry.In) with ids below before (0: from the newest).
+	Audit(ctx context.Context, reach Reach, before int64, limit int) (AuditPage, error)
 	// RecordRefusal makes an entry of a refused request, unless there is one of the same By, Action and Subject in this minute.
 	RecordRefusal(ctx context.Context, refused RefusedAction) error
 }
@@ -68,13 +98,13 @@ func ClientOf(ctx context.Context) netip.Addr {
 	return client
 }
 
-// Audit returns one page of what people changed, and were refused.
-func (s *Service) Audit(ctx context.Context, before int64, limit int) (AuditPage, error) {
+// Audit returns one page of what people changed, and were refused, of what is in a reach; see AuditEntry.In.
+func (s *Service) Audit(ctx context.Context, reach Reach, before int64, limit int) (AuditPage, error) {
 	limit, err := pageLimit(limit)
 	if err != nil {
 		return AuditPage{}, err
 	}
-	page, err := s.Pointers.Audit(ctx, before, limit)
+	page, err := s.Pointers.Audit(ctx, reach, before, limit)
 	return page, s.refused(ctx, err)
 }
 

@@ -10,9 +10,11 @@ const (
 
 // ListRequest asks for one page of pointers in byte order of their keys.
 type ListRequest struct {
+	// Reach is the keys that may be shown; the zero Reach shows none. A server sets it; clients leave it alone.
+	Reach Reach
 	// Prefix is a plain string prefix of keys; see ParsePrefix.
 	Prefix string
-	// Delimiter is "" or "/". With "/", keys that go on after the next slash behind Prefix show as one sub-prefix.
+	// Delimiter is "" or "/". With "/", keys that go on after the next slash behind Prefix show as one sub-prefix, as long as the Reach holds one of them.
 	Delimiter string
 	// After is where the page before ended: its Next.
 	After string

@@ -16,7 +16,11 @@ func FuzzReadPlace(f *testing.F) {
 		FeedPlace{At: at, Key: "a/b", Token: 17, Operation: "publish", Path: "c"},
 		FeedPlace{At: at, Key: "a\x00", Token: 17},
 		FeedPlace{At: at, Key: "a"},
+		FeedPlace{At: at, ID: 17},
+		FeedPlace{At: at, ID: 17, Key: "a", Token: 17},
 		BrowsePlace{Sort: SortName, Name: "a/"},
+		BrowsePlace{Sort: SortAge, ID: 17, At: &at},
+		BrowsePlace{Sort: SortAge, ID: 17, Name: "a", At: &at},
 		BrowsePlace{Sort: SortName, Name: "a\x00"},
 		BrowsePlace{Sort: SortAge, Name: "a", At: &at},
 		BrowsePlace{Sort: SortPublisher, Name: "a", Publisher: "\x00"},
@@ -35,23 +39,23 @@ func FuzzReadPlace(f *testing.F) {
 			}
 			return err == nil && after != ""
 		}
-		feed, err := feedQuery("", after, 0)
+		feed, err := feedQuery(Everything, "", after, 0)
 		if check(err) {
 			from := *feed.From
-			if _, err := ParseKey(string(from.Key)); err != nil || unkeepable(string(from.Path)) || unkeepable(from.Operation) || from.At.IsZero() {
+			if _, err := ParseKey(string(from.Key)); (err != nil) != (from.ID > 0) || unkeepable(string(from.Path)) || unkeepable(from.Operation) || from.At.IsZero() {
 				t.Fatalf("%q leads to %+v", after, from)
 			}
-			if again, err := feedQuery("", nextOf(feed.From), 0); err != nil || !samePlace(*again.From, from) {
+			if again, err := feedQuery(Everything, "", nextOf(feed.From), 0); err != nil || !samePlace(*again.From, from) {
 				t.Fatalf("%+v came back as %+v, %v", from, again.From, err)
 			}
 		}
 		for _, sort := range BrowseSorts() {
-			query, err := BrowseRequest{Sort: sort, After: after}.query()
+			query, err := BrowseRequest{Reach: Everything, Sort: sort, After: after}.query()
 			if !check(err) {
 				continue
 			}
 			from := *query.From
-			if _, err := ParsePrefix(from.Name); err != nil || from.Name == "" || unkeepable(from.Publisher) || from.Sort != sort || sort.ByAge() && from.At == nil {
+			if _, err := ParsePrefix(from.Name); err != nil || (from.Name == "") != (from.ID > 0) || unkeepable(from.Publisher) || from.Sort != sort || sort.ByAge() && from.At == nil {
 				t.Fatalf("%q leads to %+v", after, from)
 			}
 		}

@@ -7,21 +7,30 @@ import (
 
 // FeedPlace is a place in a feed: behind the row of that time, key and token. A rejection has also an operation and a path.
 type FeedPlace struct {
-	At        time.Time `json:"t"`
-	Key       Key       `json:"k"`
-	Token     Token     `json:"n"`
-	Operation string    `json:"o,omitempty"`
-	Path      Path      `json:"p,omitempty"`
+	At  time.Time `json:"t"`
+	Key Key       `json:"k,omitempty"`
+	// ID stands for the Key and all that follows, where a search has stopped at a key whose name isn't the caller's to know: behind all rows of that time and
+	// key. It means something to the store alone.
+	ID        int64  `json:"i,omitempty"`
+	Token     Token  `json:"n,omitempty"`
+	Operation string `json:"o,omitempty"`
+	Path      Path   `json:"p,omitempty"`
 }
 
-// valid tells whether a row can stand at a place that was read.
-func (p *FeedPlace) valid() bool {
-	return nameFault(string(p.Key), false) == "" && (p.Path == "" || nameFault(string(p.Path), true) == "") && textFault(p.Operation) == "" &&
-		p.Token > 0 && !p.At.IsZero()
+// valid tells whether a row can stand at a place that was read. A store looks the key up: one that is outside the reach would show by what follows it whether
+// it exists.
+func (p *FeedPlace) valid(reach Reach) bool {
+	if p.ID != 0 {
+		return p.ID > 0 && *p == FeedPlace{At: p.At, ID: p.ID} && !p.At.IsZero()
+	}
+	return nameFault(string(p.Key), false) == "" && reach.Has(p.Key) && (p.Path == "" || nameFault(string(p.Path), true) == "") &&
+		textFault(p.Operation) == "" && p.Token > 0 && !p.At.IsZero()
 }
 
 // FeedQuery is a valid request for a page of a feed. Limit is set.
 type FeedQuery struct {
+	// Reach is as that of ListRequest.
+	Reach  Reach
 	Prefix string
 	// Expired is for leases: those that ran out, and that nobody gave back or took over, are shown too.
 	Expired bool
@@ -31,8 +40,8 @@ type FeedQuery struct {
 	Bound int
 }
 
-func feedQuery(prefix, after string, limit int) (query FeedQuery, err error) {
-	query.Bound = BrowseBound
+func feedQuery(reach Reach, prefix, after string, limit int) (query FeedQuery, err error) {
+	query.Reach, query.Bound = reach, BrowseBound
 	if query.Prefix, err = ParsePrefix(prefix); err != nil {
 		return query, err
 	}
@@ -41,7 +50,7 @@ func feedQuery(prefix, after string, limit int) (query FeedQuery, err error) {
 	}
 	if after != "" {
 		query.From = new(FeedPlace)
-		if !readPlace(after, query.From) || !query.From.valid() {
+		if !readPlace(after, query.From) || !query.From.valid(reach) {
 			return query, errAfter()
 		}
 	}
@@ -79,6 +88,8 @@ func (r *KeyRejection) noteLoop(now Time) {
 
 // RejectionsRequest asks for one page of rejections, the one that came last first.
 type RejectionsRequest struct {
+	// Reach is as that of ListRequest.
+	Reach Reach
 	// Prefix is a plain string prefix of keys; see ParsePrefix.
 	Prefix string
 	// After is where the page before ended: its Next. A stale request that comes again in between moves to the front.
@@ -105,7 +116,7 @@ type RejectionsFound struct {
 
 // Rejections returns one page of rejections.
 func (s *Service) Rejections(ctx context.Context, req RejectionsRequest) (RejectionsPage, error) {
-	query, err := feedQuery(req.Prefix, req.After, req.Limit)
+	query, err := feedQuery(req.Reach, req.Prefix, req.After, req.Limit)
 	if err != nil {
 		return RejectionsPage{}, err
 	}
@@ -142,6 +153,8 @@ func (h Holding) Place() *FeedPlace {
 
 // LeasesRequest asks for one page of leases, the newest grant first.
 type LeasesRequest struct {
+	// Reach is as that of ListRequest.
+	Reach Reach
 	// Prefix is a plain string prefix of keys; see ParsePrefix.
 	Prefix string
 	// Expired shows also leases that ran out, and that nobody gave back or took over.
@@ -170,7 +183,7 @@ type LeasesFound struct {
 
 // Leases returns one page of leases.
 func (s *Service) Leases(ctx context.Context, req LeasesRequest) (LeasesPage, error) {
-	query, err := feedQuery(req.Prefix, req.After, req.Limit)
+	query, err := feedQuery(req.Reach, req.Prefix, req.After, req.Limit)
 	if err != nil {
 		return LeasesPage{}, err
 	}

@@ -38,12 +38,14 @@ func (o BrowseSort) Down() bool {
 	return o == SortNameDown || o == SortAge || o == SortSizeDown || o == SortRejections
 }
 
-// BrowseBound is how many keys one page of Browse looks at, at most, and how many a prefix may hold to be Sortable. The pages of Rejections and
-// Leases look at as many rows.
+// BrowseBound is how many keys one page of Browse looks at, at most, and how many a prefix may hold to be Sortable, of the keys in the Reach. The pages of
+// Rejections and Leases look at as many rows.
 const BrowseBound = 1000
 
 // BrowseRequest asks for one page of the current pointers, for people. A key is shown when it passes all filters.
 type BrowseRequest struct {
+	// Reach is as that of ListRequest.
+	Reach Reach
 	// Prefix is a plain string prefix of keys; see ParsePrefix.
 	Prefix string
 	// Delimiter shows keys that go on after the next slash behind Prefix as one sub-prefix. It is for SortName without a filter.
@@ -88,7 +90,7 @@ type BrowsePage struct {
 	// Searched counts the keys that were looked at, at most BrowseBound. A page with a Next and fewer rows than its limit has stopped
 	// there, perhaps without any row; the search goes on behind Next.
 	Searched int `json:"searched"`
-	// Sortable reports that the prefix holds no more than BrowseBound keys, so that it has every order.
+	// Sortable reports that the prefix holds no more than BrowseBound keys of the Reach, so that it has every order.
 	Sortable bool `json:"sortable"`
 }
 
@@ -105,17 +107,22 @@ type BrowseQuery struct {
 // then. The key need not have a pointer any more.
 type BrowsePlace struct {
 	Sort BrowseSort `json:"s"`
-	Name string     `json:"n"`
-	At   *time.Time `json:"t,omitempty"` // by age
+	Name string     `json:"n,omitempty"`
+	// ID stands for the Name, by age, where a search has stopped: that may be at a key whose name isn't the caller's to know. It means something to the store alone.
+	ID int64      `json:"i,omitempty"`
+	At *time.Time `json:"t,omitempty"` // by age
 	// Number is the bytes or the rejections.
 	Number    int64  `json:"v,omitempty"`
 	Publisher string `json:"p,omitempty"`
 }
 
-// valid tells whether a page can end at a place that was read.
-func (p *BrowsePlace) valid() bool {
+// valid tells whether a page can end at a place that was read. In the orders that are not by name a store looks the key up: one that is outside the reach
+// would show by what follows it whether it exists.
+func (p *BrowsePlace) valid(reach Reach) bool {
 	_, err := ParsePrefix(p.Name)
-	return err == nil && p.Name != "" && textFault(p.Publisher) == "" && p.Sort.ByAge() == (p.At != nil)
+	named := p.Name != "" && p.ID == 0 && (p.Sort.ByName() || reach.Has(Key(p.Name)))
+	numbered := p.Name == "" && p.ID > 0 && p.Sort.ByAge()
+	return err == nil && (named || numbered) && textFault(p.Publisher) == "" && p.Sort.ByAge() == (p.At != nil)
 }
 
 // BrowseFound is what a store has found: End is where the page ends, nil on the last one; the rest is as in BrowsePage.
@@ -204,7 +211,7 @@ func (r BrowseRequest) query() (BrowseQuery, error) {
 	query := BrowseQuery{BrowseRequest: r, Bound: BrowseBound}
 	if r.After != "" {
 		query.From = new(BrowsePlace)
-		if !readPlace(r.After, query.From) || !query.From.valid() {
+		if !readPlace(r.After, query.From) || !query.From.valid(r.Reach) {
 			return BrowseQuery{}, errAfter()
 		}
 		if query.From.Sort != r.Sort {

@@ -69,9 +69,10 @@ func (cs *completions) forget(c *completion) {
 	}
 }
 
-// Close ends the verifications of direct uploads that are under way, and waits for them. Their uploads stay pending: completing them
-// again, at any replica, goes on. The Service takes no more of them.
+// Close ends the verifications of direct uploads that are under way, and the notes of who uses a credential, and waits for them. The uploads stay
+// pending: completing them again, at any replica, goes on. The Service takes no more of either.
 func (s *Service) Close() {
+	s.callers.close()
 	cs := &s.completions
 	cs.mu.Lock()
 	cs.init()

@@ -105,7 +105,11 @@ func (s *Service) complete(ctx context.Context, upload DirectUpload, id PartsID,
 	}
 	result, err = s.Pointers.CompleteUpload(ctx, upload.Upload, upload.File)
 	if err != nil {
-		return UploadResult{}, s.refused(ctx, err)
+		err = s.refused(ctx, err)
+		if errors.Is(err, ErrTooLarge) {
+			s.drop(ctx, upload.Upload, err)
+		}
+		return UploadResult{}, err
 	}
 	s.observe().Uploaded(result)
 	return result, nil

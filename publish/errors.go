@@ -31,6 +31,7 @@ const (
 	ErrGenerationIncomplete Code = "generation-incomplete"
 	ErrPinned               Code = "pinned"
 	ErrOlderSource          Code = "older-source"
+	ErrCredentialConflict   Code = "credential-conflict"
 	ErrLeaseLost            Code = "lease-lost"
 	ErrGenerationCollected  Code = "generation-collected"
 	ErrRetired              Code = "retired"
@@ -41,6 +42,7 @@ const (
 	ErrUnknownToken         Code = "unknown-token"
 	ErrLeaseHeld            Code = "lease-held"
 	ErrLeaseRequired        Code = "lease-required"
+	ErrRateLimited          Code = "rate-limited"
 	ErrInternal             Code = "internal"
 	ErrUnavailable          Code = "unavailable"
 	ErrOutcomeUnknown       Code = "outcome-unknown"
@@ -66,8 +68,8 @@ var kinds = []Kind{
 	{ErrInvalidRequest, http.StatusBadRequest, "Invalid request", false, "A field of the request is missing or wrong; the member errors names it and says what is expected."},
 	{ErrDigestMismatch, http.StatusBadRequest, "Digest mismatch", false, "The bytes or the manifest are not those that the request promised. Nothing was stored or published."},
 	{ErrLengthMismatch, http.StatusBadRequest, "Length mismatch", true, "The body ended before, or went on after, its declared length. Nothing was stored; send it again."},
-	{ErrUnauthorized, http.StatusUnauthorized, "Unauthorized", false, "This call needs a credential. For files of a generation that is the lease_id of its grant: in the header Pawl-Lease, or by Basic authentication as the password of the user lease."},
-	{ErrForbidden, http.StatusForbidden, "Forbidden", false, "The caller may not do this: it is a page of another site, or the request came for a host that this server doesn't answer to. Names that lead here by a proxy are listed in the server's setting PAWL_HOSTS."},
+	{ErrUnauthorized, http.StatusUnauthorized, "Unauthorized", false, "This call needs a credential, or another one: the one that came was never made, was revoked, or has expired. Send it as Authorization: Bearer pawl_c_…, or by Basic authentication as the password of the user pawl. For the files of an open generation the lease_id of its grant will do, as the password of the user lease; a server that asks for no credentials also takes it in the header Pawl-Lease."},
+	{ErrForbidden, http.StatusForbidden, "Forbidden", false, "The caller may not do this: its credential lacks the scope that the member scope names, it is a page of another site, or the request came for a host that this server doesn't answer to. Names that lead here by a proxy are listed in the server's setting PAWL_HOSTS."},
 	{ErrNotFound, http.StatusNotFound, "Not found", false, "There is no such key, generation, file or route."},
 	{ErrMethodNotAllowed, http.StatusMethodNotAllowed, "Method not allowed", false, "The route exists, but not with this method; the Allow header names those that it has."},
 	{ErrStaleToken, http.StatusConflict, "Stale token", false, "A newer grant of this key has fenced this token. This is an expected outcome for a worker that was paused: its result is out of date. Drop this output; to work on the key again, acquire it again."},
@@ -75,16 +77,18 @@ var kinds = []Kind{
 	{ErrGenerationIncomplete, http.StatusConflict, "Generation incomplete", false, "A final publish needs every file complete, and every file that expect names present and not empty unless allow_empty says so. Upload the listed paths again, or delete what isn't wanted, then publish."},
 	{ErrPinned, http.StatusConflict, "Pinned", false, "Somebody has pinned the key to its current version; the member pinned says who, when and why. A worker keeps its lease and may publish once the pin is taken away."},
 	{ErrOlderSource, http.StatusConflict, "Older source", false, "The current version was made from a newer source_revision than this one."},
+	{ErrCredentialConflict, http.StatusConflict, "Credential conflict", false, "The name belongs to another credential, which is neither revoked, expired nor replaced; or the credential to be replaced was revoked, has expired or was replaced already. The member errors says which, and what to do."},
 	{ErrLeaseLost, http.StatusGone, "Lease lost", false, "The lease_id is not the grant of this token: it was released, superseded, or never this key's. Acquire the key again."},
 	{ErrGenerationCollected, http.StatusGone, "Generation collected", false, "The generation was given up by the retention policy; its files are deleted or about to be. A worker whose own generation it is has lost its lease with it, and acquires the key again to work on it anew."},
 	{ErrRetired, http.StatusGone, "Retired", false, "The key was retired: it has no current version. Its history stays, and publishing it again revives it. The member retired says who retired it, when and why."},
 	{ErrCursorExpired, http.StatusGone, "Cursor expired", false, "Events behind this cursor were removed, as PAWL_EVENTS_KEEP says, or it is ahead of all events, so it is of another database or of one that was put back. A reader of it would miss some. Look at the current versions anew, then go on from the cursor that the member oldest, or newest, gives."},
 	{ErrPreconditionFailed, http.StatusPreconditionFailed, "Precondition failed", false, "The current version is not the one that If-Match or If-None-Match asked for, or not the generation that reuse_from names, or the lease to be broken is over and another grant's runs. For reuse_from: look at what is current now, and reuse that, or say reuse_stale."},
-	{ErrTooLarge, http.StatusRequestEntityTooLarge, "Too large", false, "The body is larger than the limit that the member limit gives, in bytes."},
+	{ErrTooLarge, http.StatusRequestEntityTooLarge, "Too large", false, "The body, or all that one generation holds, is more than the limit that the member limit gives: in bytes, or in files where the member unit says so. An upload that is refused for it is not stored."},
 	{ErrRangeNotSatisfiable, http.StatusRequestedRangeNotSatisfiable, "Range not satisfiable", false, "The Range lies outside the file; Content-Range gives its size."},
 	{ErrUnknownToken, http.StatusUnprocessableEntity, "Unknown token", false, "This token was never granted for this key."},
 	{ErrLeaseHeld, http.StatusLocked, "Lease held", true, "Another holder has the lease of this key. Try again after Retry-After, or ask with wait."},
 	{ErrLeaseRequired, http.StatusPreconditionRequired, "Lease required", false, "This call changes a generation: send the lease_id of its grant in the header Pawl-Lease."},
+	{ErrRateLimited, http.StatusTooManyRequests, "Rate limited", true, "You send more requests in a short time, or have more uploads open at once, than this server takes from one caller. Nothing was changed; send it again after Retry-After, and fewer at a time."},
 	{ErrInternal, http.StatusInternalServerError, "Internal error", false, "The server failed; its log has the cause under this request_id."},
 	{ErrUnavailable, http.StatusServiceUnavailable, "Unavailable", true, "Postgres or the blob store can't be reached just now. Nothing was changed; try again."},
 	{ErrOutcomeUnknown, http.StatusServiceUnavailable, "Outcome unknown", true, "The connection to Postgres was lost before its answer came: the change may or may not have happened. Repeating the same request is safe and tells."},
@@ -139,7 +143,8 @@ type Error struct {
 	Holder       string `json:"holder,omitempty"`
 	SupersededAt *Time  `json:"superseded_at,omitempty"`
 	ExpiresAt    *Time  `json:"expires_at,omitempty"`
-	// RetryAfterMillis is how long a held lease lasts at most unless it is renewed, by the database's clock.
+	// RetryAfterMillis is how long a held lease lasts at most unless it is renewed, by the database's clock; or after which time a request that was
+	// one too many may be sent again.
 	RetryAfterMillis int64 `json:"retry_after_ms,omitempty"`
 	// Repeat counts how often this same stale request was refused, this time included.
 	Repeat int `json:"repeat,omitempty"`
@@ -149,6 +154,8 @@ type Error struct {
 	Worker string `json:"-"`
 	// Next names what a worker may do instead, e.g. "acquire".
 	Next string `json:"next,omitempty"`
+	// Scope is what the caller's credential lacks, such as publish:renders/x.
+	Scope string `json:"scope,omitempty"`
 	// ReuseFrom is the generation that a publish wanted to carry files over from, when it is that one which the refusal is about.
 	ReuseFrom Token `json:"reuse_from,omitempty"`
 
@@ -169,10 +176,12 @@ type Error struct {
 	Failed  []Path `json:"failed,omitempty"`
 	Pending []Path `json:"pending,omitempty"`
 	// Promised and Came are digests or lengths as text.
-	Promised string  `json:"promised,omitempty"`
-	Came     string  `json:"came,omitempty"`
-	Limit    int64   `json:"limit,omitempty"`
-	Fields   []Field `json:"errors,omitempty"`
+	Promised string `json:"promised,omitempty"`
+	Came     string `json:"came,omitempty"`
+	// Limit is what would have to be no more than it: bytes, or what Unit says, such as "files".
+	Limit  int64   `json:"limit,omitempty"`
+	Unit   string  `json:"unit,omitempty"`
+	Fields []Field `json:"errors,omitempty"`
 	// Paths lists what a set without a primary file holds.
 	Paths []Path `json:"paths,omitempty"`
 

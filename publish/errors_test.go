@@ -20,7 +20,7 @@ func TestKinds(t *testing.T) {
 		publish.ErrDigestMismatch: 400, publish.ErrLengthMismatch: 400, publish.ErrUnauthorized: 401, publish.ErrForbidden: 403, publish.ErrNotFound: 404, publish.ErrMethodNotAllowed: 405,
 		publish.ErrStaleToken: 409, publish.ErrGenerationSealed: 409, publish.ErrGenerationIncomplete: 409, publish.ErrOlderSource: 409,
 		publish.ErrLeaseLost: 410, publish.ErrGenerationCollected: 410, publish.ErrPreconditionFailed: 412, publish.ErrTooLarge: 413,
-		publish.ErrRangeNotSatisfiable: 416, publish.ErrUnknownToken: 422, publish.ErrLeaseHeld: 423, publish.ErrLeaseRequired: 428,
+		publish.ErrRangeNotSatisfiable: 416, publish.ErrUnknownToken: 422, publish.ErrLeaseHeld: 423, publish.ErrLeaseRequired: 428, publish.ErrRateLimited: 429,
 		publish.ErrInternal: 500, publish.ErrUnavailable: 503, publish.ErrOutcomeUnknown: 503, publish.ErrQuotaExceeded: 507,
 		publish.ErrTokenExhausted: 507,
 	}

@@ -10,20 +10,20 @@ import (
 // MaxEventsWait bounds WaitEvents.
 const MaxEventsWait = MaxPointerWait
 
-// FollowEvents sends the events with a prefix that follow a cursor, in order and each once, until ctx ends, send fails, or they can't be read. after nil
-// begins now. send is told where to go on, too, which may be behind the last event with the prefix; it is called without events at the beginning, and whenever it
-// was not called for idle. Its first call comes when the cursor was found to be good. It may keep what it gets, and must not change it.
+// FollowEvents sends the events with the prefix and in the reach of a request that follow its After, in order and each once, until ctx ends, send fails, or they
+// can't be read. After nil begins now; Before and Limit are of no use. send is told where to go on, too, which may be behind the last event that it was sent; it is
+// called without events at the beginning, and whenever it was not called for idle. Its first call comes when the cursor was found to be good. It may keep what it gets, and must not change it.
 //
 // No connection to the database is held meanwhile. A caller that is slow, or far behind, reads from the store page by page, and few do so at once, so
 // that many who come back together leave the database to workers.
-func (s *Service) FollowEvents(ctx context.Context, prefix string, after *EventCursor, idle time.Duration, send func(events []Event, at EventCursor) error) error {
-	start, err := s.Events(ctx, EventsRequest{Prefix: prefix, After: after, Limit: 1})
+func (s *Service) FollowEvents(ctx context.Context, req EventsRequest, idle time.Duration, send func(events []Event, at EventCursor) error) error {
+	start, err := s.Events(ctx, EventsRequest{Reach: req.Reach, Prefix: req.Prefix, After: req.After, Limit: 1})
 	if err != nil {
 		return err
 	}
-	f := follower{service: s, prefix: prefix, idle: idle, send: send, at: *start.Next}
-	if after != nil {
-		f.at = *after
+	f := follower{service: s, reach: req.Reach, prefix: req.Prefix, idle: idle, send: send, at: *start.Next}
+	if req.After != nil {
+		f.at = *req.After
 	}
 	if err := send(nil, f.at); err != nil {
 		return err
@@ -41,6 +41,7 @@ var errBehind = errors.New("events came faster than they were taken")
 // follower is one caller of FollowEvents.
 type follower struct {
 	service *Service
+	reach   Reach
 	prefix  string
 	idle    time.Duration
 	send    func([]Event, EventCursor) error
@@ -109,7 +110,7 @@ const nearEvents = 100
 
 // lookNear reads a small page. Most who come back have missed a few events; they don't wait for those who have missed many.
 func (f *follower) lookNear(ctx context.Context) (EventsPage, error) {
-	return f.service.Events(ctx, EventsRequest{Prefix: f.prefix, After: &f.at, Limit: nearEvents})
+	return f.service.Events(ctx, EventsRequest{Reach: f.reach, Prefix: f.prefix, After: &f.at, Limit: nearEvents})
 }
 
 // lookFar reads a whole page, when it is this follower's turn.
@@ -120,17 +121,17 @@ func (f *follower) lookFar(ctx context.Context) (EventsPage, error) {
 		return EventsPage{}, context.Cause(ctx)
 	}
 	defer func() { <-f.service.catchingUp() }()
-	return f.service.Events(ctx, EventsRequest{Prefix: f.prefix, After: &f.at, Limit: MaxPageSize})
+	return f.service.Events(ctx, EventsRequest{Reach: f.reach, Prefix: f.prefix, After: &f.at, Limit: MaxPageSize})
 }
 
-// choose gives the events of a batch that are new here and have the prefix.
+// choose gives the events of a batch that are new here, and for this reader.
 func (f *follower) choose(batch []Event) (events []Event) {
 	for _, e := range batch {
 		if e.Cursor.Compare(f.at) <= 0 {
 			continue // A page of the store had it already.
 		}
 		f.at = e.Cursor
-		if e.Key == "" || strings.HasPrefix(string(e.Key), f.prefix) {
+		if e.Key == "" || strings.HasPrefix(string(e.Key), f.prefix) && f.reach.Has(e.Key) {
 			events = append(events, e)
 		}
 	}
@@ -166,7 +167,7 @@ func (s *Service) WaitEvents(ctx context.Context, req EventsRequest, wait time.D
 		return page, err
 	}
 	begun := false
-	err = s.FollowEvents(ctx, req.Prefix, page.Next, wait, func(events []Event, at EventCursor) error {
+	err = s.FollowEvents(ctx, EventsRequest{Reach: req.Reach, Prefix: req.Prefix, After: page.Next}, wait, func(events []Event, at EventCursor) error {
 		if !begun {
 			begun = true
 			return nil

@@ -33,7 +33,7 @@ func (h *eventHub) join(ctx context.Context, store EventStore) (*eventReader, er
 	defer h.mu.Unlock()
 	if !h.known {
 		h.mu.Unlock()
-		page, err := store.Events(ctx, EventsRequest{Limit: 1})
+		page, err := store.Events(ctx, EventsRequest{Reach: Everything, Limit: 1})
 		h.mu.Lock()
 		if err != nil {
 			return nil, err
@@ -112,7 +112,7 @@ func (s *Service) hand(ctx context.Context, poll time.Duration) {
 		if !wanted {
 			continue
 		}
-		page, err := s.readEvents(ctx, EventsRequest{After: &at, Limit: MaxPageSize})
+		page, err := s.readEvents(ctx, EventsRequest{Reach: Everything, After: &at, Limit: MaxPageSize})
 		switch {
 		case errors.Is(err, ErrCursorExpired):
 			s.hub.letGoAll()

@@ -9,6 +9,8 @@ import (
 // EventsRequest asks for one page of events: those after a cursor, oldest first, or those before one, newest first. With neither, the
 // page is empty and its Next is where events go on from now.
 type EventsRequest struct {
+	// Reach is as that of ListRequest; restored events are always included.
+	Reach Reach
 	// Prefix is a plain string prefix of keys, as in ListRequest; restored events are always included.
 	Prefix string
 	// After is where to go on; OldestEvent begins at the oldest event that is kept.
@@ -19,7 +21,7 @@ type EventsRequest struct {
 	Limit int
 }
 
-// MaxEventsSearched bounds how many events one page looks at: where few have the prefix, a page is short and yet has a Next.
+// MaxEventsSearched bounds how many events one page looks at: where few have the prefix or are in the reach, a page is short and yet has a Next.
 const MaxEventsSearched = 2000
 
 // EventsPage is one page of events.

@@ -51,7 +51,7 @@ var errRead = errors.New("read enough")
 // collect follows until it has n events, whatever it is given along with them, and checks that they are each the next one.
 func collect(ctx context.Context, s *publish.Service, after publish.EventCursor, n int64, slowly func()) error {
 	last := after
-	err := s.FollowEvents(ctx, "", &after, time.Hour, func(events []publish.Event, at publish.EventCursor) error {
+	err := s.FollowEvents(ctx, publish.EventsRequest{Reach: publish.Everything, After: &after}, time.Hour, func(events []publish.Event, at publish.EventCursor) error {
 		for _, e := range events {
 			if e.Cursor.N != last.N+1 {
 				return fmt.Errorf("%s follows %s", e.Cursor, last)
@@ -143,7 +143,7 @@ func TestFollowersShareReads(t *testing.T) {
 		begun.Add(1)
 		followers.Go(func() {
 			first := true
-			err := s.FollowEvents(ctx, "", nil, time.Hour, func(events []publish.Event, _ publish.EventCursor) error {
+			err := s.FollowEvents(ctx, publish.EventsRequest{Reach: publish.Everything}, time.Hour, func(events []publish.Event, _ publish.EventCursor) error {
 				if first {
 					first = false
 					begun.Done()
@@ -197,7 +197,7 @@ func TestFollowEventsFaults(t *testing.T) {
 	if _, err := pointers.TrimEvents(ctx, -time.Hour, 2); err != nil {
 		t.Fatal(err)
 	}
-	err := s.FollowEvents(ctx, "", &publish.EventCursor{N: 1}, time.Hour, func([]publish.Event, publish.EventCursor) error { return nil })
+	err := s.FollowEvents(ctx, publish.EventsRequest{Reach: publish.Everything, After: &publish.EventCursor{N: 1}}, time.Hour, func([]publish.Event, publish.EventCursor) error { return nil })
 	if !errors.Is(err, publish.ErrCursorExpired) {
 		t.Errorf("after a trimmed cursor: %v", err)
 	}
@@ -222,16 +222,16 @@ func TestEventsAhead(t *testing.T) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
-	_, err := s.Events(t.Context(), publish.EventsRequest{After: &ahead})
+	_, err := s.Events(t.Context(), publish.EventsRequest{Reach: publish.Everything, After: &ahead})
 	refused("a page", err)
-	_, err = s.WaitEvents(t.Context(), publish.EventsRequest{After: &ahead}, time.Second)
+	_, err = s.WaitEvents(t.Context(), publish.EventsRequest{Reach: publish.Everything, After: &ahead}, time.Second)
 	refused("a page that is waited for", err)
-	refused("a stream", s.FollowEvents(t.Context(), "", &ahead, time.Hour, func([]publish.Event, publish.EventCursor) error {
+	refused("a stream", s.FollowEvents(t.Context(), publish.EventsRequest{Reach: publish.Everything, After: &ahead}, time.Hour, func([]publish.Event, publish.EventCursor) error {
 		return errors.New("it began")
 	}))
 
 	pointers.RaiseEpoch()
-	page, err := s.Events(t.Context(), publish.EventsRequest{After: &ahead})
+	page, err := s.Events(t.Context(), publish.EventsRequest{Reach: publish.Everything, After: &ahead})
 	if err != nil || len(page.Events) != 1 || page.Events[0].Kind != publish.EventRestored || page.Next.N != 3 {
 		t.Errorf("after a restore that nobody has noticed yet: %+v, %v", page, err)
 	}
@@ -241,7 +241,7 @@ func TestEventsAhead(t *testing.T) {
 func TestWaitEventsBefore(t *testing.T) {
 	t.Parallel()
 	s := &publish.Service{Pointers: publishtest.NewPointers()}
-	_, err := s.WaitEvents(t.Context(), publish.EventsRequest{Before: &publish.NewestEvent}, time.Second)
+	_, err := s.WaitEvents(t.Context(), publish.EventsRequest{Reach: publish.Everything, Before: &publish.NewestEvent}, time.Second)
 	if refusal, ok := errors.AsType[*publish.Error](err); !ok || refusal.Code != publish.ErrInvalidRequest || refusal.Fields[0].Pointer != "wait" {
 		t.Errorf("waiting before the newest: %v", err)
 	}
@@ -254,9 +254,9 @@ func TestRunEventsTrims(t *testing.T) {
 	s := &publish.Service{Pointers: pointers}
 	feed(t, s, publish.EventsOptions{Poll: time.Millisecond, Keep: 10 * time.Millisecond})
 	pointers.Tell(2500, publish.Event{Kind: publish.EventPublished, Key: "k"})
-	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(time.Millisecond) {
-		page, err := s.Events(t.Context(), publish.EventsRequest{After: &publish.OldestEvent})
-		end, errEnd := s.Events(t.Context(), publish.EventsRequest{})
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
+		page, err := s.Events(t.Context(), publish.EventsRequest{Reach: publish.Everything, After: &publish.OldestEvent})
+		end, errEnd := s.Events(t.Context(), publish.EventsRequest{Reach: publish.Everything})
 		if err != nil || errEnd != nil {
 			t.Fatal(err, errEnd)
 		}

@@ -25,10 +25,15 @@ func explain(e *Error) string {
 		case e.Token != 0:
 			return fmt.Sprintf("there is no generation %d of this key", e.Token)
 		}
+		if e.Operation == OperationCredential {
+			return "there is no such credential"
+		}
 		if e.Operation == OperationPin {
 			return "nothing was published under this key; there is nothing to pin"
 		}
 		return "there is no such key"
+	case ErrUnauthorized:
+		return "this credential is not known here, was revoked or has expired"
 	case ErrStaleToken:
 		return explainStale(e)
 	case ErrUnknownToken:
@@ -84,14 +89,19 @@ func explain(e *Error) string {
 			return fmt.Sprintf("the lease of token %d is over, and %q holds the key under token %d, whose lease was not broken", e.Token, e.Holder, e.GrantedToken)
 		}
 		return fmt.Sprintf("the current version is %s, not the one that the request asked for", current(e))
-	case ErrInvalidRequest:
+	case ErrInvalidRequest, ErrCredentialConflict:
 		if len(e.Fields) > 0 {
 			return e.Fields[0].Pointer + ": " + e.Fields[0].Detail
 		}
 		return e.Code.Kind().Title
 	case ErrTooLarge:
-		if e.Operation == OperationPublish {
-			return fmt.Sprintf("generation %d has uploaded %s bytes, more than the %d that the key's policy allows", e.Token, e.Came, e.Limit)
+		switch {
+		case e.Unit == UnitFiles:
+			return fmt.Sprintf("generation %d would have %s files, more than the %d that PAWL_LIMIT_FILES allows", e.Token, e.Came, e.Limit)
+		case e.Operation == OperationUpload:
+			return fmt.Sprintf("generation %d would have %s bytes, more than the %d that PAWL_LIMIT_GENERATION allows; delete files of it, or upload less", e.Token, e.Came, e.Limit)
+		case e.Operation == OperationPublish:
+			return fmt.Sprintf("generation %d has uploaded %s bytes, more than the %d that the key's policy, or PAWL_LIMIT_GENERATION, allows", e.Token, e.Came, e.Limit)
 		}
 		return fmt.Sprintf("the file is larger than %d bytes, which the key's policy allows", e.Limit)
 	case ErrDigestMismatch:

@@ -52,8 +52,8 @@ type PolicyPage struct {
 // PolicyStore is the part of PointerStore that keeps policies. A policy is in force for every request
 // that starts after its call has returned.
 type PolicyStore interface {
-	// Policies returns those whose prefix follows after; nil is from the first on.
-	Policies(ctx context.Context, after *string, limit int) (PolicyPage, error)
+	// Policies returns those that hold for any key of the reach and whose prefix follows after; nil is from the first on.
+	Policies(ctx context.Context, reach Reach, after *string, limit int) (PolicyPage, error)
 	// SetPolicy replaces the policy of its prefix. UnsetPolicy removes it; a prefix that has none is left as it is.
 	SetPolicy(ctx context.Context, policy Policy, by Operator) error
 	UnsetPolicy(ctx context.Context, prefix string, by Operator) error
@@ -100,13 +100,13 @@ func validatePolicyPrefix(prefix string) error {
 	return nil
 }
 
-// Policies returns one page of policies.
-func (s *Service) Policies(ctx context.Context, after *string, limit int) (PolicyPage, error) {
+// Policies returns one page of the policies that hold for any key of a reach.
+func (s *Service) Policies(ctx context.Context, reach Reach, after *string, limit int) (PolicyPage, error) {
 	limit, err := pageLimit(limit)
 	if err != nil {
 		return PolicyPage{}, err
 	}
-	page, err := s.Pointers.Policies(ctx, after, limit)
+	page, err := s.Pointers.Policies(ctx, reach, after, limit)
 	return page, s.refused(ctx, err)
 }
 

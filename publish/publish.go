@@ -90,7 +90,7 @@ type PublishStore interface {
 	// publish (then it returns that receipt, Replayed); the fence (stale-token, recorded as a rejection);
 	// generation-collected and generation-sealed; a pin (pinned) and the policy's size (too-large); older-source and the preconditions (precondition-failed), that of ReuseFrom
 	// among them; that every path is complete and what is expected is there (generation-incomplete, with all of its lists, each sorted) and the manifest is the
-	// promised one (digest-mismatch). Then it flips the pointer with the comparison of tokens in the same statement, and
+	// promised one (digest-mismatch), and that the set keeps to the store's GenerationLimits (too-large). Then it flips the pointer with the comparison of tokens in the same statement, and
 	// writes the receipt.
 	//
 	// Expect and AllowEmpty are checks, as ManifestDigest is: a receipt doesn't keep them. A repeat is a replay if what was

@@ -70,7 +70,35 @@ const pointerPoll = 250 * time.Millisecond
 // Pointer returns what a key currently resolves to.
 func (s *Service) Pointer(ctx context.Context, key Key) (Pointer, error) {
 	pointer, err := s.Pointers.Pointer(ctx, key)
-	return pointer, s.refused(ctx, err)
+	return pointer, s.refused(ctx, noPointer(err))
+}
+
+// noPointer says of a key without a current version what is true of one that was never granted, too.
+func noPointer(err error) error {
+	missing := refusalOf(err, ErrNotFound)
+	if missing == nil || missing.Detail != "" || missing.Token != 0 {
+		return err
+	}
+	return NoPointer(missing.Key)
+}
+
+// NoKey is the answer about a key that never existed, where the key itself is looked for; NoPointer is it where its current version is, NoGeneration where one
+// of its generations is. Whoever may not know of a key is answered the same.
+func NoKey(key Key) *Error { return explained(&Error{Code: ErrNotFound, Key: key}) }
+
+// NoPointer is the answer about a key that has no current version.
+func NoPointer(key Key) *Error {
+	return &Error{Code: ErrNotFound, Key: key, Detail: "nothing was published under this key"}
+}
+
+// NoGeneration is the answer about a generation that doesn't exist.
+func NoGeneration(key Key, token Token) *Error {
+	return explained(&Error{Code: ErrNotFound, Key: key, Token: token})
+}
+
+func explained(e *Error) *Error {
+	e.Detail = explain(e)
+	return e
 }
 
 // WaitPointer returns the current pointer as soon as its version is another one than seen, or when wait is over. seen
@@ -89,7 +117,7 @@ func (s *Service) WaitPointer(ctx context.Context, key Key, seen *Version, wait 
 		knowsRetired = knowsRetired && retired
 		left := time.Until(deadline)
 		if !waiting || left <= 0 {
-			return pointer, s.refused(ctx, err)
+			return pointer, s.refused(ctx, noPointer(err))
 		}
 		select {
 		case <-ctx.Done():
@@ -102,7 +130,7 @@ func (s *Service) WaitPointer(ctx context.Context, key Key, seen *Version, wait 
 // CurrentFile finds a file of the current version; see ReadStore.
 func (s *Service) CurrentFile(ctx context.Context, key Key, path Path) (StoredFile, error) {
 	file, err := s.Pointers.CurrentFile(ctx, key, path)
-	return file, s.refused(ctx, err)
+	return file, s.refused(ctx, noPointer(err))
 }
 
 // File finds a file of a generation; see ReadStore.

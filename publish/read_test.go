@@ -139,7 +139,7 @@ func TestPages(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	for _, limit := range []int{-1, publish.MaxPageSize + 1} {
-		_, err := r.List(t.Context(), publish.ListRequest{Limit: limit})
+		_, err := r.List(t.Context(), publish.ListRequest{Reach: publish.Everything, Limit: limit})
 		refusedField(t, "list", err, publish.ErrInvalidRequest, "limit")
 		_, err = r.History(t.Context(), "k", 0, limit)
 		refusedField(t, "history", err, publish.ErrInvalidRequest, "limit")
@@ -152,7 +152,7 @@ func TestPages(t *testing.T) {
 		_, err := r.List(t.Context(), req)
 		refusedField(t, pointer, err, publish.ErrInvalidRequest, pointer)
 	}
-	if _, err := r.List(t.Context(), publish.ListRequest{Prefix: "a/", Delimiter: "/", After: "a/b/"}); err != nil {
+	if _, err := r.List(t.Context(), publish.ListRequest{Reach: publish.Everything, Prefix: "a/", Delimiter: "/", After: "a/b/"}); err != nil {
 		t.Error(err)
 	}
 }

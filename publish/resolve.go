@@ -36,8 +36,9 @@ type ResolveStore interface {
 	Resolve(ctx context.Context, keys []Key) ([]Resolved, error)
 }
 
-// Resolve looks up to MaxResolveKeys keys up at one point in time; see ResolveStore.
-func (s *Service) Resolve(ctx context.Context, keys []Key) ([]Resolved, error) {
+// Resolve looks up to MaxResolveKeys keys up at one point in time; see ResolveStore. A key outside the reach resolves as one that never was, and the store isn't
+// asked for it.
+func (s *Service) Resolve(ctx context.Context, reach Reach, keys []Key) ([]Resolved, error) {
 	if len(keys) == 0 || len(keys) > MaxResolveKeys {
 		return nil, invalid("/keys", "must hold 1 to %d keys", MaxResolveKeys)
 	}
@@ -50,6 +51,24 @@ func (s *Service) Resolve(ctx context.Context, keys []Key) ([]Resolved, error) {
 	if wrong != nil {
 		return nil, InvalidFields(ErrInvalidKey, wrong)
 	}
-	resolved, err := s.Pointers.Resolve(ctx, keys)
-	return resolved, s.refused(ctx, err)
+	resolved := make([]Resolved, len(keys))
+	var places []int // of the keys that are asked for
+	var asked []Key
+	for i, key := range keys {
+		resolved[i].Key = key
+		if reach.Has(key) {
+			places, asked = append(places, i), append(asked, key)
+		}
+	}
+	if len(asked) == 0 {
+		return resolved, nil
+	}
+	found, err := s.Pointers.Resolve(ctx, asked)
+	if err != nil {
+		return nil, s.refused(ctx, err)
+	}
+	for i, place := range places {
+		resolved[place] = found[i]
+	}
+	return resolved, nil
 }

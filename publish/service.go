@@ -22,6 +22,7 @@ type PointerStore interface {
 	OperatorStore
 	PolicyStore
 	AuditStore
+	CredentialStore
 	ReadStore
 	ResolveStore
 	BrowseStore
@@ -56,6 +57,8 @@ const (
 	OperationEffect  = "effect"
 	OperationPin     = "pin"
 	OperationBreak   = "break-lease"
+	// OperationCredential is about a credential, not about a key.
+	OperationCredential = "credential"
 )
 
 // Observer is told of what happened, for metrics. Its methods are called after the fact, must not block, and
@@ -95,6 +98,8 @@ type Service struct {
 	MaxFileBytes int64
 	// Markers writes a marker object beside the files of each generation that is sealed, for those who read only the blob store.
 	Markers bool
+	// Clock times what is remembered of credentials; nil means time.Now. Tests set it.
+	Clock func() time.Time
 	// NewUploadID draws the id of an upload; nil means 128 bits of crypto/rand. Tests set it.
 	NewUploadID func() UploadID
 
@@ -103,6 +108,7 @@ type Service struct {
 	catchUp     chan struct{}
 	catchUpOnce sync.Once
 
+	callers     callers
 	arrivals    arrivals
 	completions completions
 	inFlight    inFlight

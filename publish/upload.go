@@ -105,7 +105,8 @@ type UploadStore interface {
 	BeginUpload(ctx context.Context, req BeginUploadRequest) (UploadStart, error)
 	// CompleteUpload registers the stored bytes: the file counts from the generation's next revision on, unless an
 	// upload of the path that started later is complete already (Overtaken). Repeating it is harmless. When it is
-	// refused, the path stays incomplete.
+	// refused, the path stays incomplete; so it is when the generation would be above the store's GenerationLimits with it (too-large, with
+	// Operation). Uploads that are completed at the same moment may get past those, but not past the publish.
 	CompleteUpload(ctx context.Context, upload Upload, file File) (UploadResult, error)
 	// FailUpload marks a pending upload as failed, with why for people. It changes no other state of an upload.
 	FailUpload(ctx context.Context, upload Upload, why string) error
@@ -114,6 +115,17 @@ type UploadStore interface {
 	// generation of the key is kept from being carried over by ReuseFrom. not-found when it has neither.
 	DeleteFile(ctx context.Context, grant Grant, path Path) error
 }
+
+// GenerationLimits bound what one generation may hold, on top of what the policy of its key says. 0 is no limit.
+type GenerationLimits struct {
+	// Files bounds the files of its set. Those that it carries over count at its publish.
+	Files int64
+	// Bytes bounds the files that it has uploaded itself.
+	Bytes int64
+}
+
+// UnitFiles is the Unit of a Limit that counts files.
+const UnitFiles = "files"
 
 // failTimeout bounds the marking of a failed upload, which goes on after its client went away.
 const failTimeout = 10 * time.Second
@@ -208,10 +220,27 @@ func (s *Service) upload(ctx context.Context, req UploadRequest, replay bool) (r
 	file := File{Path: req.Path, Size: body.n, SHA256: body.sum(), ContentType: contentType}
 	result, err = s.Pointers.CompleteUpload(ctx, upload, file)
 	if err != nil {
-		return UploadResult{}, false, s.refused(ctx, err)
+		err = s.refused(ctx, err)
+		if errors.Is(err, ErrTooLarge) {
+			s.drop(ctx, upload, err)
+		}
+		return UploadResult{}, false, err
 	}
 	s.observe().Uploaded(result)
 	return result, false, nil
+}
+
+// drop marks an upload as failed whose bytes are stored, then removes them. What isn't removed is left to the sweep.
+func (s *Service) drop(ctx context.Context, upload Upload, why error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), failTimeout)
+	defer cancel()
+	err := s.Pointers.FailUpload(ctx, upload, why.Error())
+	if err == nil {
+		err = s.Blobs.Discard(ctx, upload.Object())
+	}
+	if err != nil {
+		s.log().WarnContext(ctx, "object_left", "object", upload.Object(), "error", err)
+	}
 }
 
 // store streams the body into the blob store and turns a fault of the body into an error that names it.

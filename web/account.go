@@ -63,7 +63,7 @@ func (h *Handler) conclude(c echo.Context, id string, start time.Time) {
 		status = statusClientGone
 	}
 	route := c.Path()
-	if route == "" || route == keysRoot+"/*" {
+	if route == "" || route == keysRoot+"/*" || route == keyPages+"/*" {
 		route = "none"
 	}
 	h.metrics.request(route, r.Method, status, took)
@@ -71,8 +71,9 @@ func (h *Handler) conclude(c echo.Context, id string, start time.Time) {
 	if route == "/livez" || route == "/readyz" || route == "/metrics" {
 		level = slog.LevelDebug
 	}
-	key, _ := c.Get(loggedKey).(string) //nolint:errcheck // Routes without a key leave none.
-	h.log.Log(r.Context(), level, "request", "method", r.Method, "route", route, "key", key, "status", status,
+	key, _ := c.Get(loggedKey).(string)               //nolint:errcheck // Routes without a key leave none.
+	credential, _ := c.Get(loggedCredential).(string) //nolint:errcheck // Requests without a credential leave none.
+	h.log.Log(r.Context(), level, "request", "method", r.Method, "route", route, "key", key, "credential", credential, "status", status,
 		"ms", took.Milliseconds(), "bytes", c.Response().Size, "client", h.clientAddress(r).String(), "request_id", id)
 }
 

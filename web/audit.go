@@ -22,7 +22,9 @@ func (h *Handler) audit(c *call) error {
 	if err != nil {
 		return err
 	}
-	read := func() (publish.AuditPage, error) { return h.service.Audit(c.Request().Context(), before, limit) }
+	read := func() (publish.AuditPage, error) {
+		return h.service.Audit(c.Request().Context(), c.adminReach(), before, limit)
+	}
 	next := func() ([]publish.AuditEntry, string, error) {
 		page, err := read()
 		if before = page.Next; before == 0 {

@@ -105,7 +105,7 @@ func (r *rig) audit() (entries []publish.AuditEntry) {
 	if err := r.pointers.RecordRefusal(r.t.Context(), publish.RefusedAction{By: "test", Action: "test", Code: publish.ErrForbidden}); err != nil {
 		r.t.Fatal(err)
 	}
-	page, err := r.pointers.Audit(r.t.Context(), 0, publish.MaxPageSize)
+	page, err := r.pointers.Audit(r.t.Context(), publish.Everything, 0, publish.MaxPageSize)
 	if err != nil {
 		r.t.Fatal(err)
 	}

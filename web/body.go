@@ -23,7 +23,8 @@ type body struct {
 	io.ReadCloser
 	connection *http.ResponseController
 	idle       time.Duration
-	expecting  bool // the client waits for "100 Continue" before it sends
+	maxJSON    int64 // see Options.MaxJSONBytes
+	expecting  bool  // the client waits for "100 Continue" before it sends
 	// multiplexed is set where the connection has other requests too, by HTTP/2: there a body is ended by its own stream.
 	multiplexed bool
 
@@ -42,7 +43,7 @@ func (h *Handler) limitBody(next echo.HandlerFunc) echo.HandlerFunc {
 			return next(c)
 		}
 		b := &body{
-			ReadCloser: r.Body, connection: http.NewResponseController(c.Response().Writer), idle: h.idle,
+			ReadCloser: r.Body, connection: http.NewResponseController(c.Response().Writer), idle: h.idle, maxJSON: h.maxJSON,
 			expecting: r.Header.Get("Expect") != "", multiplexed: r.ProtoMajor > 1,
 		}
 		r.Body = b

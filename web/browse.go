@@ -29,7 +29,7 @@ func (h *Handler) list(c *call) error {
 	if err != nil {
 		return err
 	}
-	req.Delimiter = query.Get("delimiter")
+	req.Reach, req.Delimiter = c.reach(), query.Get("delimiter")
 	if req.Limit, err = limitOf(query); err != nil {
 		return err
 	}

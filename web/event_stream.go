@@ -57,6 +57,7 @@ func (h *Handler) streamEvents(c *call) error {
 	if err != nil {
 		return err
 	}
+	req.Reach = c.reach()
 	if last := c.Request().Header.Get(headerLastEventID); last != "" {
 		if req.After, err = cursorOf(headerLastEventID, last); err != nil {
 			return err
@@ -73,7 +74,7 @@ func (h *Handler) streamEvents(c *call) error {
 	}
 	defer end()
 	s := h.newEventStream(c)
-	err = h.service.FollowEvents(ctx, req.Prefix, req.After, h.heartbeat, s.send)
+	err = h.service.FollowEvents(ctx, req, h.heartbeat, s.send)
 	if s.begun && ctx.Err() != nil || s.broken {
 		s.end()
 		return nil

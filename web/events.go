@@ -25,6 +25,7 @@ func (h *Handler) events(c *call) error {
 	if err != nil {
 		return err
 	}
+	req.Reach = c.reach()
 	wait, err := waitOf(query)
 	if err != nil {
 		return err
@@ -81,7 +82,11 @@ func (h *Handler) waitEvents(ctx context.Context, req publish.EventsRequest, wai
 		return publish.EventsPage{}, err
 	}
 	defer end()
-	return h.service.WaitEvents(ctx, req, wait)
+	page, err := h.service.WaitEvents(ctx, req, wait)
+	if over := ended(ctx); over != nil {
+		return publish.EventsPage{}, over
+	}
+	return page, err
 }
 
 // eventsRequest reads what pages and streams of events have in common, and a page alone.

@@ -20,5 +20,33 @@ func ClientAddress(proxies []netip.Prefix, r *http.Request) netip.Addr {
 	return (&Handler{proxies: proxies}).clientAddress(r)
 }
 
+// MaxCallers is maxCallers.
+const MaxCallers = maxCallers
+
+// RateLimit is rateLimit.
+type RateLimit struct{ *rateLimit }
+
+// NewRateLimit is newRateLimit.
+func NewRateLimit(perSecond float64, burst int) RateLimit {
+	return RateLimit{newRateLimit(perSecond, burst)}
+}
+
+// Take is take.
+func (l RateLimit) Take(caller string, now time.Time) (taken bool, left int64, in time.Duration) {
+	return l.take(caller, now)
+}
+
+// Known is how many callers are remembered.
+func (l RateLimit) Known() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return max(l.recent.Len(), len(l.callers))
+}
+
+// CallerOf is callerOf of a handler with these trusted proxies.
+func CallerOf(proxies []netip.Prefix, r *http.Request) string {
+	return (&Handler{proxies: proxies}).callerOf(r)
+}
+
 // Attachment is attachment.
 func Attachment(name string) string { return attachment(name) }

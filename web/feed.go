@@ -13,7 +13,7 @@ func (h *Handler) rejections(c *call) error {
 	if err != nil {
 		return err
 	}
-	var req publish.RejectionsRequest
+	req := publish.RejectionsRequest{Reach: c.reach()}
 	if req.Prefix, req.After, req.Limit, err = feedOf(query); err != nil {
 		return err
 	}
@@ -43,7 +43,7 @@ func (h *Handler) leases(c *call) error {
 	if err != nil {
 		return err
 	}
-	var req publish.LeasesRequest
+	req := publish.LeasesRequest{Reach: c.reach()}
 	if req.Prefix, req.After, req.Limit, err = feedOf(query); err != nil {
 		return err
 	}

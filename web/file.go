@@ -26,12 +26,12 @@ func (h *Handler) file(c *call) error {
 	if err != nil {
 		return err
 	}
-	c.Response().Header().Set(headerResourcePolicy, string(h.embed))
 	ctx := c.Request().Context()
 	file, err := h.fileOf(c, id)
 	if err != nil {
 		return err
 	}
+	c.Response().Header().Set(headerResourcePolicy, string(h.embed))
 	if sent, err := h.redirectFile(c, file); sent || err != nil {
 		return err
 	}

@@ -76,8 +76,11 @@ func readJSONWithin(c echo.Context, limit int64, into members) error {
 	})
 }
 
-// readWhole reads a body of at most limit bytes.
+// readWhole reads a body of at most limit bytes, or as many as the setting allows when that is less.
 func readWhole(r *http.Request, limit int64) ([]byte, error) {
+	if b, ours := r.Body.(*body); ours && b.maxJSON > 0 {
+		limit = min(limit, b.maxJSON)
+	}
 	tooLarge := &publish.Error{Code: publish.ErrTooLarge, Detail: fmt.Sprintf("the body may have at most %d bytes", limit), Limit: limit}
 	if r.ContentLength > limit {
 		return nil, tooLarge

@@ -89,6 +89,9 @@ func (h *Handler) endLease(c *call) error {
 
 // breakLease ends the lease of the grant that the query names, without its holder. Repeating it is no error.
 func (h *Handler) breakLease(c *call, query url.Values) error {
+	if err := c.require(publish.VerbOperate, c.key); err != nil {
+		return err
+	}
 	req := publish.BreakLeaseRequest{Key: c.key, Reason: query.Get("reason")}
 	var err error
 	if req.By, _, err = c.operator(); err != nil {

@@ -27,6 +27,7 @@ type Metrics struct {
 	refusals        *prometheus.CounterVec
 	requests        *prometheus.HistogramVec
 	inFlight        prometheus.Gauge
+	rateLimited     prometheus.Counter
 	sweep           sweepMetrics
 	collect         collectMetrics
 	epoch           prometheus.Gauge
@@ -60,6 +61,7 @@ func NewMetrics() *Metrics {
 			Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300, 1800},
 		},
 			[]string{"route", "method", "status"}),
+		rateLimited: prometheus.NewCounter(counter("pawl_rate_limited_total", "Requests refused because their caller sent too many, by PAWL_LIMIT_RATE.")),
 		inFlight: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "pawl_http_requests_in_flight",
 			Help: "Requests that are being answered now, those that wait for a lease or a version included.",
@@ -72,7 +74,7 @@ func NewMetrics() *Metrics {
 		m.fenceRejections.WithLabelValues(operation)
 	}
 	m.registry.MustRegister(m.grants, m.uploads, m.uploadBytes, m.uploadsInFlight, m.publishes, m.fenceRejections, m.tokensLow, m.retryLoops,
-		m.refusals, m.requests, m.inFlight, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+		m.refusals, m.requests, m.inFlight, m.rateLimited, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	m.sweep = newSweepMetrics(m.registry)
 	m.collect = newCollectMetrics(m.registry)
 	m.epoch = newEpochMetric(m.registry)

@@ -3,6 +3,8 @@ package web
 import (
 	"encoding/json"
 	"net/http"
+	"net/url"
+	"strconv"
 	"time"
 
 	"github.com/pawlhq/pawl/publish"
@@ -201,7 +203,7 @@ func (h *Handler) unpin(c *call) error {
 	return c.NoContent(http.StatusNoContent)
 }
 
-// operator reads who asks, and the name of the request, zero when it has none. A worker's lease has no say here: these calls take a token of their own,
+// operator reads who asks, unless that is known by a credential, and the name of the request, zero when it has none. A worker's lease has no say here: these calls take a token of their own,
 // or none, so whoever sends one believes to be fenced and isn't.
 func (c *call) operator() (publish.Operator, publish.LeaseID, error) {
 	header := c.Request().Header
@@ -214,6 +216,12 @@ func (c *call) operator() (publish.Operator, publish.LeaseID, error) {
 		return "", publish.LeaseID{}, publish.InvalidField(publish.ErrInvalidRequest, publish.HeaderBy, "stands twice; send it once")
 	case len(values) == 1:
 		by = publish.Operator(values[0])
+		if err := c.mayBe(values[0], publish.HeaderBy); err != nil {
+			return "", publish.LeaseID{}, err
+		}
+	}
+	if c.caller.Known() {
+		by = publish.Operator(c.caller.Name)
 	}
 	var id publish.LeaseID
 	switch values := header.Values(headerIdempotency); {
@@ -226,4 +234,24 @@ func (c *call) operator() (publish.Operator, publish.LeaseID, error) {
 		}
 	}
 	return by, id, nil
+}
+
+// mayBe refuses a caller who is known by a credential and claims to be somebody else, in a header or a field.
+func (c *call) mayBe(name, pointer string) error {
+	if !c.caller.Known() || name == c.caller.Name {
+		return nil
+	}
+	return publish.InvalidField(publish.ErrInvalidRequest, pointer, "isn't "+strconv.QuoteToASCII(shorten(c.caller.Name))+", the name of the credential that was sent; leave it out: the credential says who asks")
+}
+
+// formOperator is who sends a form of the page: the credential's name, or else what stands in its field "by".
+func (c *call) formOperator(form url.Values) (publish.Operator, error) {
+	by := form.Get("by")
+	switch {
+	case c.caller.Known() && by == "":
+		return publish.Operator(c.caller.Name), nil
+	case by == "":
+		return pageOperator, nil
+	}
+	return publish.Operator(by), c.mayBe(by, "/by")
 }

@@ -183,11 +183,11 @@ func doAction(a *action) func(*Handler, *call) error {
 }
 
 func (a *action) send(c *call, service *publish.Service, form url.Values) error {
-	req := actionRequest{key: c.key, by: publish.Operator(form.Get("by")), reason: form.Get("reason"), form: form}
-	if req.by == "" {
-		req.by = pageOperator
-	}
+	req := actionRequest{key: c.key, reason: form.Get("reason"), form: form}
 	var err error
+	if req.by, err = c.formOperator(form); err != nil {
+		return err
+	}
 	if text := form.Get("request"); text != "" {
 		if req.request, err = publish.ParseLeaseID(text); err != nil {
 			return pointAt("/request", err)

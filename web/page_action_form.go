@@ -15,7 +15,7 @@ const offeredVersions = 20
 // actionsView is what the page of a key offers to do.
 type actionsView struct {
 	Forms  []actionForm
-	Upload uploadForm
+	Upload *uploadForm // nil for who may not
 }
 
 // actionForm is the form of one action on one key.
@@ -31,8 +31,10 @@ type actionForm struct {
 	Pinned   *publish.Pin
 	Versions []offeredVersion
 	Confirm  string
-	Form     url.Values
-	Problem  string
+	// By is the name of the credential of who acts; "" where people say who they are.
+	By      string
+	Form    url.Values
+	Problem string
 	// Nothing says why there is nothing to do; "" otherwise.
 	Nothing string
 }
@@ -108,20 +110,27 @@ func (h *Handler) keyState(ctx context.Context, overview publish.Overview) (stat
 	return state, nil
 }
 
-// actions gives the forms that make sense for a key as it is.
-func (h *Handler) actions(key publish.Key, state keyState) *actionsView {
-	view := &actionsView{Upload: h.uploadForm(key)}
+// actions gives the forms that make sense for a key as it is, and that the caller may send.
+func (h *Handler) actions(c *call, state keyState) *actionsView {
+	view := &actionsView{}
+	if c.allowed(publish.VerbPublish).Has(c.key) {
+		upload := h.uploadForm(c)
+		view.Upload = &upload
+	}
+	if !c.allowed(publish.VerbOperate).Has(c.key) {
+		return view
+	}
 	for _, a := range keyActions {
-		if form := h.form(a, key, state, nil, ""); form.Nothing == "" {
+		if form := h.form(c, a, state, nil, ""); form.Nothing == "" {
 			view.Forms = append(view.Forms, form)
 		}
 	}
 	return view
 }
 
-func (h *Handler) form(a *action, key publish.Key, state keyState, typed url.Values, problem string) actionForm {
+func (h *Handler) form(c *call, a *action, state keyState, typed url.Values, problem string) actionForm {
 	f := actionForm{
-		action: a, Key: key, URL: h.links.action(key, a.Name), Back: h.links.keyPage(key), Request: typed.Get("request"),
+		action: a, Key: c.key, By: c.caller.Name, URL: h.links.action(c.key, a.Name), Back: h.links.keyPage(c.key), Request: typed.Get("request"),
 		Pointer: state.pointer, Lease: state.lease, Pinned: state.pinned, Form: typed, Problem: problem,
 	}
 	if f.Request == "" {
@@ -139,7 +148,7 @@ func (h *Handler) form(a *action, key publish.Key, state keyState, typed url.Val
 	case a == breakLeaseAction && state.lease == nil:
 		f.Nothing = "Nobody holds the key."
 	case a == retireAction:
-		f.Confirm = lastSegment(key)
+		f.Confirm = lastSegment(c.key)
 	case a == rollbackAction:
 		f.Versions = choose(state.versions, typed.Get("to"))
 	}
@@ -172,7 +181,7 @@ func (h *Handler) renderAction(c *call, a *action, status int, typed url.Values,
 		return err
 	}
 	page := actionPage{
-		frame: h.frame(a.Title + " " + string(c.key)), Crumbs: h.crumbs(string(c.key)), Action: h.form(a, c.key, state, typed, problem),
+		frame: h.frame(a.Title + " " + string(c.key)), Crumbs: h.crumbs(string(c.key)), Action: h.form(c, a, state, typed, problem),
 	}
 	return renderAs(c, status, "action", page)
 }

@@ -33,7 +33,7 @@ func (h *Handler) activityPage(c *call) error {
 	if err != nil {
 		return err
 	}
-	req := publish.EventsRequest{Prefix: feed.Prefix, Before: &publish.NewestEvent, Limit: activityPageSize}
+	req := publish.EventsRequest{Reach: c.reach(), Prefix: feed.Prefix, Before: &publish.NewestEvent, Limit: activityPageSize}
 	if query.Get("before") != "" {
 		if req.Before, err = cursorOf("before", query.Get("before")); err != nil {
 			return err

@@ -35,7 +35,7 @@ func (h *Handler) auditPage(c *call) error {
 	if err != nil {
 		return err
 	}
-	found, err := h.service.Audit(c.Request().Context(), before, feedPageSize)
+	found, err := h.service.Audit(c.Request().Context(), c.adminReach(), before, feedPageSize)
 	if err != nil {
 		return err
 	}

@@ -79,6 +79,7 @@ func (h *Handler) browsePage(c *call) error {
 	if err != nil {
 		return err
 	}
+	req.Reach = c.reach()
 	listened := live{Prefix: req.Prefix, Text: req.Text, Type: req.Type}
 	if query.Type != "" || query.Since != "" || query.Leased || query.Rejected {
 		listened.Change = "Something changed"

@@ -74,7 +74,7 @@ func (h *Handler) keyPage(c *call) error {
 		return err
 	}
 	page := keyPage{
-		frame: h.frame(string(c.key), "upload.js"), Overview: overview, Crumbs: h.crumbs(string(c.key)), API: h.links.key(c.key),
+		frame: h.frame(string(c.key)), Overview: overview, Crumbs: h.crumbs(string(c.key)), API: h.links.key(c.key),
 		History: h.links.history(c.key, 0), MoreGrants: overview.Generations >= publish.MaxGenerationsCounted,
 		Put: "pawl put " + keyWord(c.key) + " FILE",
 	}
@@ -83,7 +83,9 @@ func (h *Handler) keyPage(c *call) error {
 	if err != nil {
 		return err
 	}
-	page.Actions = h.actions(c.key, state)
+	if page.Actions = h.actions(c, state); page.Actions.Upload != nil {
+		page.Scripts = append(page.Scripts, h.links.static("upload.js"))
+	}
 	if overview.Pointer != nil {
 		if page.Shown, err = h.shownVersion(ctx, *overview.Pointer, state.receipts); err != nil {
 			return err

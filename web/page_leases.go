@@ -37,7 +37,7 @@ func (h *Handler) leasesPage(c *call) error {
 		return err
 	}
 	found, err := h.service.Leases(c.Request().Context(), publish.LeasesRequest{
-		Prefix: feed.Prefix, Expired: !running, After: query.Get("after"), Limit: feedPageSize,
+		Reach: c.reach(), Prefix: feed.Prefix, Expired: !running, After: query.Get("after"), Limit: feedPageSize,
 	})
 	if err != nil {
 		return err

@@ -43,7 +43,7 @@ func (l live) KindList() string {
 // live gives a page its stream. It is called before anything that the page shows is read: so what happens meanwhile may be on the page and in the
 // stream, but never in neither.
 func (h *Handler) live(c *call, l live) (*live, error) {
-	now, err := h.service.Events(c.Request().Context(), publish.EventsRequest{})
+	now, err := h.service.Events(c.Request().Context(), publish.EventsRequest{Reach: c.reach()})
 	if err != nil {
 		return nil, err
 	}

@@ -33,7 +33,9 @@ func (h *Handler) rejectionsPage(c *call) error {
 	if feed.Live, err = h.live(c, live{Prefix: feed.Prefix, Kinds: kinds}); err != nil {
 		return err
 	}
-	found, err := h.service.Rejections(c.Request().Context(), publish.RejectionsRequest{Prefix: feed.Prefix, After: query.Get("after"), Limit: feedPageSize})
+	found, err := h.service.Rejections(c.Request().Context(), publish.RejectionsRequest{
+		Reach: c.reach(), Prefix: feed.Prefix, After: query.Get("after"), Limit: feedPageSize,
+	})
 	if err != nil {
 		return err
 	}

@@ -36,6 +36,7 @@ type uploadForm struct {
 	Keys    string // where the script finds the API of a key, and its page
 	Pages   string
 	Key     publish.Key
+	By      string // the name of the credential of who uploads; "" where people say who they are
 	Form    url.Values
 	Problem string
 }
@@ -47,9 +48,12 @@ type uploadPage struct {
 	Upload uploadForm
 }
 
-// uploadForm is the form of one key, or of a key to be named when key is "".
-func (h *Handler) uploadForm(key publish.Key) uploadForm {
-	return uploadForm{Key: key, URL: h.links.uploadPage(key), Keys: h.links.base + keysRoot + "/", Pages: h.links.base + keyPages + "/"}
+// uploadForm is the form of the call's key, or of a key to be named when it has none.
+func (h *Handler) uploadForm(c *call) uploadForm {
+	return uploadForm{
+		Key: c.key, By: c.caller.Name, URL: h.links.uploadPage(c.key),
+		Keys: h.links.base + keysRoot + "/", Pages: h.links.base + keyPages + "/",
+	}
 }
 
 // uploadPage shows the form alone.
@@ -62,7 +66,7 @@ func (h *Handler) uploadPage(c *call) error {
 }
 
 func (h *Handler) showUpload(c *call, status int, typed url.Values, problem string) error {
-	page := uploadPage{frame: h.frame("Upload", "upload.js"), Crumbs: h.crumbs(string(c.key)), Upload: h.uploadForm(c.key)}
+	page := uploadPage{frame: h.frame("Upload", "upload.js"), Crumbs: h.crumbs(string(c.key)), Upload: h.uploadForm(c)}
 	page.Upload.Form, page.Upload.Problem = typed, problem
 	return renderAs(c, status, "upload", page)
 }
@@ -175,6 +179,9 @@ func (u *pageUpload) begin(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
+		if err := u.call.require(publish.VerbPublish, key); err != nil {
+			return err
+		}
 		u.call.key = key
 	}
 	if primary := norm.NFC.String(strings.TrimSpace(u.form.Get("primary"))); primary != "" {
@@ -183,11 +190,11 @@ func (u *pageUpload) begin(ctx context.Context) error {
 			return err
 		}
 	}
-	by := u.form.Get("by")
-	if by == "" {
-		by = pageOperator
+	by, err := u.call.formOperator(u.form)
+	if err != nil {
+		return err
 	}
-	lease, err := u.handler.service.Acquire(ctx, publish.AcquireRequest{Key: u.call.key, Holder: pageHolder + by, TTL: pageTTL})
+	lease, err := u.handler.service.Acquire(ctx, publish.AcquireRequest{Key: u.call.key, Holder: pageHolder + string(by), TTL: pageTTL})
 	if err != nil {
 		return err
 	}
@@ -207,9 +214,14 @@ func (u *pageUpload) begin(ctx context.Context) error {
 }
 
 func (u *pageUpload) upload(ctx context.Context, path publish.Path, part *multipart.Part) error {
+	leave, err := u.handler.uploads.enter(u.handler.callerOf(u.call.Request()))
+	if err != nil {
+		return err
+	}
+	defer leave()
 	u.handler.metrics.uploadsInFlight.Inc()
 	defer u.handler.metrics.uploadsInFlight.Dec()
-	_, err := u.handler.service.Upload(ctx, publish.UploadRequest{
+	_, err = u.handler.service.Upload(ctx, publish.UploadRequest{
 		Grant: *u.grant, Path: path, ContentType: part.Header.Get(echo.HeaderContentType), Size: -1, Body: io.NopCloser(part),
 	})
 	return err

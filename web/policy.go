@@ -23,7 +23,7 @@ func (h *Handler) policies(c *call) error {
 	if err != nil {
 		return err
 	}
-	page, err := h.service.Policies(c.Request().Context(), after, limit)
+	page, err := h.service.Policies(c.Request().Context(), c.reach(), after, limit)
 	if err != nil {
 		return err
 	}
@@ -120,6 +120,9 @@ func (c *call) policyPrefix() (string, publish.Operator, error) {
 	}
 	prefix, err := parsePrefix("prefix", query.Get("prefix"))
 	if err != nil {
+		return "", "", err
+	}
+	if err := c.requireUnder(publish.VerbAdmin, prefix); err != nil {
 		return "", "", err
 	}
 	by, _, err := c.operator()

@@ -24,6 +24,7 @@ type policiesPage struct {
 	Next     string
 	Action   string
 	Audit    string     // the page of who changed what
+	By       string     // the name of the credential of who sets one; "" where people say who they are
 	Form     url.Values // what the form holds
 	Problem  string     // why what was sent was refused
 }
@@ -67,12 +68,12 @@ func (h *Handler) showPolicies(c *call, status int, query, form url.Values, prob
 	if err != nil {
 		return err
 	}
-	list, err := h.service.Policies(c.Request().Context(), after, 0)
+	list, err := h.service.Policies(c.Request().Context(), c.reach(), after, 0)
 	if err != nil {
 		return err
 	}
 	page := policiesPage{
-		frame: h.frame("Policies"), Policies: list.Policies, Action: h.links.policies(""), Audit: h.links.feed("/audit", nil), Form: form, Problem: problem,
+		frame: h.frame("Policies"), By: c.caller.Name, Policies: list.Policies, Action: h.links.policies(""), Audit: h.links.feed("/audit", nil), Form: form, Problem: problem,
 	}
 	if list.Next != nil {
 		page.Next = h.links.policies(*list.Next)
@@ -82,9 +83,9 @@ func (h *Handler) showPolicies(c *call, status int, query, form url.Values, prob
 
 // applyPolicy sets or removes a policy.
 func (h *Handler) applyPolicy(c *call, form url.Values) error {
-	by := publish.Operator(form.Get("by"))
-	if by == "" {
-		by = pageOperator
+	by, err := c.formOperator(form)
+	if err != nil {
+		return err
 	}
 	name := "prefix"
 	if form.Has("remove") {
@@ -92,6 +93,9 @@ func (h *Handler) applyPolicy(c *call, form url.Values) error {
 	}
 	prefix, err := parsePrefix(name, form.Get(name))
 	if err != nil {
+		return err
+	}
+	if err := c.requireUnder(publish.VerbAdmin, prefix); err != nil {
 		return err
 	}
 	if form.Has("remove") {

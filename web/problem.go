@@ -36,7 +36,7 @@ func (h *Handler) writeError(err error, c echo.Context) {
 	if kind.Status == http.StatusInternalServerError {
 		refusal = &publish.Error{Code: refusal.Code, Detail: "the server failed; its log has the cause under this request_id"}
 	}
-	if kind.Status == http.StatusUnauthorized {
+	if kind.Status == http.StatusUnauthorized && header.Get(echo.HeaderWWWAuthenticate) == "" {
 		header.Set(echo.HeaderWWWAuthenticate, challenge)
 	}
 	if kind.Status == http.StatusMethodNotAllowed {
@@ -45,9 +45,10 @@ func (h *Handler) writeError(err error, c echo.Context) {
 			refusal = &publish.Error{Code: refusal.Code, Detail: "this route has the methods " + allow}
 		}
 	}
-	if kind.Status == http.StatusLocked || kind.Status == http.StatusServiceUnavailable {
+	switch kind.Status {
+	case http.StatusLocked, http.StatusServiceUnavailable, http.StatusTooManyRequests:
 		wait := time.Duration(refusal.RetryAfterMillis) * time.Millisecond
-		header.Set(echo.HeaderRetryAfter, strconv.FormatInt(max(1, int64((wait+time.Second-1)/time.Second)), 10))
+		header.Set(echo.HeaderRetryAfter, strconv.FormatInt(max(1, wholeSeconds(wait)), 10))
 	}
 	header.Set(echo.HeaderCacheControl, "no-store")
 	header.Set(echo.HeaderContentSecurityPolicy, apiPolicy)

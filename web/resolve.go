@@ -33,7 +33,7 @@ func (h *Handler) resolve(c *call) error {
 	if wrong != nil && len(names) <= publish.MaxResolveKeys {
 		return publish.InvalidFields(publish.ErrInvalidKey, wrong)
 	}
-	resolved, err := h.service.Resolve(c.Request().Context(), keys)
+	resolved, err := h.service.Resolve(c.Request().Context(), c.reach(), keys)
 	if err != nil {
 		return err
 	}

@@ -33,6 +33,9 @@ var staleCases = map[string]struct {
 	"DELETE /v1/keys/{key}/-/pin":                              {code: publish.ErrInvalidRequest, operator: true},
 	"PUT /v1/policies":                                         {code: publish.ErrInvalidRequest, operator: true},
 	"DELETE /v1/policies":                                      {code: publish.ErrInvalidRequest, operator: true},
+	"POST /v1/credentials":                                     {code: publish.ErrForbidden, operator: true}, // nobody is asked for one
+	"POST /v1/credentials/:id/rotate":                          {code: publish.ErrForbidden, operator: true},
+	"DELETE /v1/credentials/:id":                               {code: publish.ErrForbidden, operator: true},
 	"POST /policies":                                           {code: publish.ErrInvalidRequest, operator: true}, // it is no form
 	"DELETE /v1/keys/{key}":                                    {code: publish.ErrInvalidRequest, operator: true},
 	"POST /k/{key}/-/rollback":                                 {code: publish.ErrInvalidRequest, operator: true},

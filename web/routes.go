@@ -21,11 +21,22 @@ type call struct {
 	effect publish.EffectName
 	// prefix is that of a page of pointers, "" for all.
 	prefix string
+
+	// caller is who makes the request, as far as it is known; asked tells that callers are asked for a credential here at all.
+	caller publish.Caller
+	asked  bool
+	// secret is the credential that was shown, zero for none.
+	secret publish.Secret
+	// public is the keys that everybody may read.
+	public publish.Reach
+	// byLease tells that a lease id was sent in place of a credential, for a file.
+	byLease bool
 }
 
-// route ties a method and a pattern to a handler.
+// route ties a method and a pattern to a handler, and to what a caller must be allowed before that is called.
 type route struct {
 	method, pattern string
+	need            need
 	handle          func(*Handler, *call) error
 }
 
@@ -34,82 +45,89 @@ func routes() []route {
 	const (
 		get, post, put, patch, del = http.MethodGet, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete
 
-		key        = keysRoot + "/{key}"
+		key        = keyPattern
 		generation = key + "/-/generations/{token}"
 		page       = keyPages + "/{key}"
+
+		read, write, operate, admin = publish.VerbRead, publish.VerbPublish, publish.VerbOperate, publish.VerbAdmin
 	)
 	return []route{
-		{post, key + "/-/lease", (*Handler).acquire},
-		{get, key + "/-/lease", (*Handler).showLease},
-		{patch, key + "/-/lease", (*Handler).renew},
-		{del, key + "/-/lease", (*Handler).endLease},
+		{post, key + "/-/lease", needs(write), (*Handler).acquire},
+		{get, key + "/-/lease", needs(read), (*Handler).showLease},
+		{patch, key + "/-/lease", needs(write), (*Handler).renew},
+		{del, key + "/-/lease", needs(write), (*Handler).endLease}, // operate, to break that of another
 
-		{put, generation + "/files/{path}", (*Handler).upload},
-		{del, generation + "/files/{path}", (*Handler).deleteFile},
-		{post, generation + "/uploads", (*Handler).beginDirect},
-		{post, generation + "/uploads/{upload}/parts", (*Handler).signParts},
-		{post, generation + "/uploads/{upload}/complete", (*Handler).completeDirect},
-		{del, generation + "/uploads/{upload}", (*Handler).abortDirect},
-		{post, generation + "/publish", (*Handler).publish},
-		{post, generation + "/effects/{name}", (*Handler).effect},
+		{put, generation + "/files/{path}", needs(write).orLease(), (*Handler).upload},
+		{del, generation + "/files/{path}", needs(write).orLease(), (*Handler).deleteFile},
+		{post, generation + "/uploads", needs(write), (*Handler).beginDirect},
+		{post, generation + "/uploads/{upload}/parts", needs(write), (*Handler).signParts},
+		{post, generation + "/uploads/{upload}/complete", needs(write), (*Handler).completeDirect},
+		{del, generation + "/uploads/{upload}", needs(write), (*Handler).abortDirect},
+		{post, generation + "/publish", needs(write), (*Handler).publish},
+		{post, generation + "/effects/{name}", needs(write), (*Handler).effect},
 
-		{get, generation + "/files/{path}", (*Handler).file},
-		{get, generation + "/files", (*Handler).files},
-		{get, generation + ".zip", (*Handler).zip},
-		{get, generation + ".tar", (*Handler).tar},
-		{get, generation, (*Handler).generation},
-		{get, key + "/-/generations", (*Handler).history},
-		{get, key + "/-/effects", (*Handler).effects},
-		{get, key, (*Handler).pointer},
-		{del, key, (*Handler).retire},
-		{post, key + "/-/rollback", (*Handler).rollback},
-		{put, key + "/-/pin", (*Handler).pin},
-		{del, key + "/-/pin", (*Handler).unpin},
-		{get, key + "/-/current", (*Handler).current},
-		{get, key + "/-/current/{path}", (*Handler).current},
-		{get, keysRoot, (*Handler).list},
-		{post, "/v1/resolve", (*Handler).resolve},
-		{get, "/v1/rejections", (*Handler).rejections},
-		{get, "/v1/leases", (*Handler).leases},
+		{get, generation + "/files/{path}", needs(read).orLease(), (*Handler).file},
+		{get, generation + "/files", needs(read), (*Handler).files},
+		{get, generation + ".zip", needs(read), (*Handler).zip},
+		{get, generation + ".tar", needs(read), (*Handler).tar},
+		{get, generation, needs(read), (*Handler).generation},
+		{get, key + "/-/generations", needs(read), (*Handler).history},
+		{get, key + "/-/effects", needs(read), (*Handler).effects},
+		{get, key, needs(read), (*Handler).pointer},
+		{del, key, needs(operate), (*Handler).retire},
+		{post, key + "/-/rollback", needs(operate), (*Handler).rollback},
+		{put, key + "/-/pin", needs(operate), (*Handler).pin},
+		{del, key + "/-/pin", needs(operate), (*Handler).unpin},
+		{get, key + "/-/current", needs(read), (*Handler).current},
+		{get, key + "/-/current/{path}", needs(read), (*Handler).current},
+		{get, keysRoot, anywhere(read), (*Handler).list},
+		{post, "/v1/resolve", anywhere(read), (*Handler).resolve},
+		{get, "/v1/rejections", anywhere(read), (*Handler).rejections},
+		{get, "/v1/leases", anywhere(read), (*Handler).leases},
 
-		{get, "/v1/events", (*Handler).events},
+		{get, "/v1/events", anywhere(read), (*Handler).events},
 
-		{get, "/v1/policies", (*Handler).policies},
-		{put, "/v1/policies", (*Handler).setPolicy},
-		{del, "/v1/policies", (*Handler).unsetPolicy},
-		{get, "/v1/audit", (*Handler).audit},
+		{get, "/v1/policies", credential(read), (*Handler).policies},
+		{put, "/v1/policies", anywhere(admin), (*Handler).setPolicy},
+		{del, "/v1/policies", anywhere(admin), (*Handler).unsetPolicy},
+		{get, "/v1/audit", anywhere(admin), (*Handler).audit},
 
-		{get, "/", (*Handler).browsePage},
-		{get, "/b/*", (*Handler).prefixPage},
-		{get, keyPages + "/{key}", (*Handler).keyPage},
-		{get, keyPages + "/{key}/-/history", (*Handler).historyPage},
-		{get, keyPages + "/{key}/-/generations/{token}", (*Handler).generationPage},
-		{get, keyPages + "/{key}/-/compare", (*Handler).comparePage},
-		{get, "/activity", (*Handler).activityPage},
-		{get, "/rejections", (*Handler).rejectionsPage},
-		{get, "/leases", (*Handler).leasesPage},
-		{get, page + "/-/rollback", showAction(rollbackAction)},
-		{post, page + "/-/rollback", doAction(rollbackAction)},
-		{get, page + "/-/pin", showAction(pinAction)},
-		{post, page + "/-/pin", doAction(pinAction)},
-		{get, page + "/-/unpin", showAction(unpinAction)},
-		{post, page + "/-/unpin", doAction(unpinAction)},
-		{get, page + "/-/retire", showAction(retireAction)},
-		{post, page + "/-/retire", doAction(retireAction)},
-		{get, page + "/-/break-lease", showAction(breakLeaseAction)},
-		{post, page + "/-/break-lease", doAction(breakLeaseAction)},
-		{get, page + "/-/upload", (*Handler).uploadPage},
-		{post, page + "/-/upload", (*Handler).sendUpload},
-		{get, "/upload", (*Handler).uploadPage},
-		{post, "/upload", (*Handler).sendUpload},
-		{get, "/audit", (*Handler).auditPage},
-		{get, "/policies", (*Handler).policiesPage},
-		{post, "/policies", (*Handler).changePolicy},
-		{get, "/static/:file", (*Handler).static},
-		{get, "/problems/:code", (*Handler).problemPage},
-		{get, "/livez", (*Handler).livez},
-		{get, "/readyz", (*Handler).readyz},
-		{get, "/metrics", (*Handler).showMetrics},
+		{get, "/v1/credentials", anywhere(admin), (*Handler).credentials},
+		{post, "/v1/credentials", anywhere(admin), (*Handler).createCredential},
+		{del, "/v1/credentials/:id", anywhere(admin), (*Handler).revokeCredential},
+		{post, "/v1/credentials/:id/rotate", anywhere(admin), (*Handler).rotateCredential},
+
+		{get, "/", anywhere(read), (*Handler).browsePage},
+		{get, "/b/*", anywhere(read), (*Handler).prefixPage},
+		{get, keyPages + "/{key}", needs(read), (*Handler).keyPage},
+		{get, keyPages + "/{key}/-/history", needs(read), (*Handler).historyPage},
+		{get, keyPages + "/{key}/-/generations/{token}", needs(read), (*Handler).generationPage},
+		{get, keyPages + "/{key}/-/compare", needs(read), (*Handler).comparePage},
+		{get, "/activity", anywhere(read), (*Handler).activityPage},
+		{get, "/rejections", anywhere(read), (*Handler).rejectionsPage},
+		{get, "/leases", anywhere(read), (*Handler).leasesPage},
+		{get, page + "/-/rollback", needs(read), showAction(rollbackAction)},
+		{post, page + "/-/rollback", needs(operate), doAction(rollbackAction)},
+		{get, page + "/-/pin", needs(read), showAction(pinAction)},
+		{post, page + "/-/pin", needs(operate), doAction(pinAction)},
+		{get, page + "/-/unpin", needs(read), showAction(unpinAction)},
+		{post, page + "/-/unpin", needs(operate), doAction(unpinAction)},
+		{get, page + "/-/retire", needs(read), showAction(retireAction)},
+		{post, page + "/-/retire", needs(operate), doAction(retireAction)},
+		{get, page + "/-/break-lease", needs(read), showAction(breakLeaseAction)},
+		{post, page + "/-/break-lease", needs(operate), doAction(breakLeaseAction)},
+		{get, page + "/-/upload", needs(read), (*Handler).uploadPage},
+		{post, page + "/-/upload", needs(write), (*Handler).sendUpload},
+		{get, "/upload", anywhere(read), (*Handler).uploadPage},
+		{post, "/upload", anywhere(write), (*Handler).sendUpload},
+		{get, "/audit", anywhere(admin), (*Handler).auditPage},
+		{get, "/policies", credential(read), (*Handler).policiesPage},
+		{post, "/policies", anywhere(admin), (*Handler).changePolicy},
+		{get, "/static/:file", open(), (*Handler).static},
+		{get, "/problems/:code", open(), (*Handler).problemPage},
+		{get, "/livez", open(), (*Handler).livez},
+		{get, "/readyz", open(), (*Handler).readyz},
+		{get, "/metrics", credential(read), (*Handler).showMetrics},
 	}
 }
 
@@ -126,6 +144,8 @@ func RouteNames() []string {
 const (
 	keysRoot = "/v1/keys"
 	keyPages = "/k"
+	// keyPattern is that of the route of a key itself.
+	keyPattern = keysRoot + "/{key}"
 )
 
 // keyRoute is a route under a key, in the API or among the pages, as its root says. Its tail is what follows the key and "/-/", e.g. "generations/{token}/files/{path}";
@@ -141,7 +161,11 @@ type keyRoute struct {
 // one spelling of a key and raw for another, so they are told apart in dispatch, from the URL as it was sent.
 func (h *Handler) register(all []route) {
 	for _, r := range all {
-		if root, under, found := strings.Cut(r.pattern, "/{key}"); found {
+		root, under, found := strings.Cut(r.pattern, "/{key}")
+		if r.need.of == unsaid || found != (r.need.of == ofKey) {
+			panic("web: the route " + r.method + " " + r.pattern + " doesn't say what a caller needs, or says it of a key that it doesn't have")
+		}
+		if found {
 			tail, hasTail := strings.CutPrefix(under, "/-/")
 			h.keyed = append(h.keyed, keyRoute{route: r, root: root, tail: tail, hasTail: hasTail})
 			continue
@@ -150,7 +174,15 @@ func (h *Handler) register(all []route) {
 		if r.method == http.MethodGet {
 			methods = append(methods, http.MethodHead)
 		}
-		h.echo.Match(methods, r.pattern, func(c echo.Context) error { return r.handle(h, &call{Context: c}) })
+		h.echo.Match(methods, r.pattern, func(c echo.Context) error {
+			this := &call{Context: c}
+			if r.need.of != ofNothing {
+				if err := h.identify(this); err != nil {
+					return err
+				}
+			}
+			return h.serve(this, r)
+		})
 	}
 	// "Not found" by echo's table means here: a key, whatever the method.
 	for _, root := range []string{keysRoot, keyPages} {
@@ -158,9 +190,16 @@ func (h *Handler) register(all []route) {
 	}
 }
 
-// dispatch serves every URL of a key. The names in it are checked first, so that a name that is refused gets
-// the same answer by every method and on every route, before a byte of a body is read.
+// dispatch serves every URL of a key. Once it is known who asks, the names in it are checked, so that a name that is refused gets
+// the same answer by every method and on every route, before a byte of a body is read. OPTIONS comes without credentials from browsers, and tells of
+// routes alone.
 func (h *Handler) dispatch(c echo.Context, root string) error {
+	this := &call{Context: c}
+	if c.Request().Method != http.MethodOptions {
+		if err := h.identify(this); err != nil {
+			return err
+		}
+	}
 	at, err := splitKeyURL(strings.TrimPrefix(wirePath(c.Request().URL), root))
 	if err != nil {
 		return err
@@ -172,13 +211,13 @@ func (h *Handler) dispatch(c echo.Context, root string) error {
 		if !found || r.root != root {
 			continue
 		}
-		this := &call{Context: c, key: at.key}
+		this.key = at.key
 		if err := this.parse(names); err != nil {
 			return err
 		}
 		c.SetPath(r.pattern)
 		if r.method == c.Request().Method || r.method == http.MethodGet && c.Request().Method == http.MethodHead {
-			return r.handle(h, this)
+			return h.serve(this, r.route)
 		}
 		allowed = append(allowed, r.method)
 	}

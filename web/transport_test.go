@@ -94,7 +94,7 @@ func TestCase26(t *testing.T) {
 
 func await(t *testing.T, done func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); !done(); {
+	for deadline := time.Now().Add(time.Minute); !done(); {
 		if time.Now().After(deadline) {
 			t.Fatal("waited in vain")
 		}
@@ -133,7 +133,7 @@ func TestUploadsAreStreamed(t *testing.T) {
 		if size != -1 {
 			t.Errorf("the size of a chunked body is %d", size)
 		}
-	case <-time.After(10 * time.Second):
+	case <-time.After(time.Minute):
 		t.Fatal("the first byte didn't reach the store before the last was sent")
 	}
 	if _, err := io.WriteString(conn, "2\r\nbc\r\n0\r\n\r\n"); err != nil {
@@ -261,7 +261,7 @@ func TestEarlyRefusalsReachTheClient(t *testing.T) {
 			t.Fatal(err)
 		}
 		r.readAnswer(conn).wantProblem(publish.ErrStaleToken)
-		if took := time.Since(started); took > 3*time.Second {
+		if took := time.Since(started); took > web.DefaultBodyIdleTimeout/2 {
 			t.Errorf("the answer waited %s for the body", took)
 		}
 	})
@@ -291,7 +291,7 @@ func TestSlowBodies(t *testing.T) {
 	}
 	started := time.Now()
 	r.readAnswer(conn).wantProblem(publish.ErrLengthMismatch)
-	if took := time.Since(started); took < idle || took > 20*idle {
+	if took := time.Since(started); took < idle {
 		t.Errorf("dropped after %s", took)
 	}
 	if _, err := conn.Read(make([]byte, 1)); err == nil {

@@ -28,6 +28,11 @@ func (h *Handler) upload(c *call) error {
 	if err != nil {
 		return h.service.RefuseUpload(ctx, grant, c.path, err)
 	}
+	leave, err := h.uploads.enter(h.callerOf(c.Request()))
+	if err != nil {
+		return h.turnAway(c, err)
+	}
+	defer leave()
 	h.metrics.uploadsInFlight.Inc()
 	defer h.metrics.uploadsInFlight.Dec()
 	if pub != nil {
@@ -95,6 +100,8 @@ func publishWithUpload(c *call, grant publish.Grant) (*publish.PublishRequest, e
 	switch {
 	case err != nil:
 		return nil, err
+	case publishing && c.byLease && !c.allowed(publish.VerbPublish).Has(c.key):
+		return nil, c.unauthorized("a lease_id as the password of the user " + leaseUser + " opens the files of its generation alone; to publish them, too, send a credential, and the lease_id in the header " + headerLease)
 	case publishing:
 		return &publish.PublishRequest{Grant: grant, Final: true, IfMatch: match, IfNoneMatch: none}, nil
 	case match != nil || none:

@@ -52,10 +52,23 @@ type Options struct {
 	Log *slog.Logger
 	// BodyIdleTimeout is how long a request's body may stay without a single new byte.
 	BodyIdleTimeout time.Duration
+	// MaxJSONBytes lowers how large a JSON body may be, in bytes; 0 leaves it at what each call has of its own, 16 MiB at most.
+	MaxJSONBytes int64
+	// Rate is how many requests a second one caller may send on average, RateBurst how many at once; 0 is no limit, and twice the rate.
+	Rate      float64
+	RateBurst int
+	// Uploads bounds how many uploads of one caller are under way through this server at once; 0 is no limit.
+	Uploads int
 	// ReadyTimeout bounds the checks of /readyz.
 	ReadyTimeout time.Duration
 	// EventHeartbeat is how long an event stream may be silent; 0 means DefaultEventHeartbeat.
 	EventHeartbeat time.Duration
+	// Authenticate finds out who calls. nil asks nobody for a credential: then everybody may do everything.
+	Authenticate Authenticate
+	// PublicRead is the keys that anybody may read without a credential, where others are asked for one.
+	PublicRead publish.Reach
+	// Recheck is how long a request may last before its credential is looked at again; 0 means DefaultRecheck.
+	Recheck time.Duration
 	// EventStreams bounds how many event streams, and requests that wait for events, are open at once; 0 means DefaultEventStreams.
 	EventStreams int
 }
@@ -79,6 +92,11 @@ type Handler struct {
 	drained  context.Context // ends with Drain
 	drain    context.CancelFunc
 
+	maxJSON int64
+	rate    *rateLimit // nil for none
+	uploads openUploads
+	marking chan struct{} // has room for the uploads that are marked as turned away at a time
+
 	// comparing has room for the one line diff that may be made at a time: it is all work of the processor, which publishes need too.
 	comparing chan struct{}
 
@@ -90,6 +108,10 @@ type Handler struct {
 	epoch atomic.Pointer[publish.Epoch] // nil until it is known
 
 	checkHost bool
+
+	authenticate Authenticate
+	public       publish.Reach
+	recheck      time.Duration
 }
 
 // legalBasePath allows what needs no escape in a URL, so that the path can be compared as it stands.
@@ -114,8 +136,12 @@ func New(service *publish.Service, opts Options) (*Handler, error) {
 		embed: cmp.Or(opts.Embed, EmbedSameOrigin), sources: fileSources(opts.StoreOrigin),
 		heartbeat: cmp.Or(opts.EventHeartbeat, DefaultEventHeartbeat), maxStreams: cmp.Or(opts.EventStreams, DefaultEventStreams),
 	}
+	h.authenticate, h.public, h.recheck = opts.Authenticate, opts.PublicRead, cmp.Or(opts.Recheck, DefaultRecheck)
 	h.streamWrite = streamWriteTimeout
 	h.comparing = make(chan struct{}, 1)
+	h.maxJSON = opts.MaxJSONBytes
+	h.rate, h.uploads.most = newRateLimit(opts.Rate, opts.RateBurst), opts.Uploads
+	h.marking = make(chan struct{}, markedAtOnce)
 	h.drained, h.drain = context.WithCancel(context.Background())
 	if h.metrics == nil {
 		h.metrics = NewMetrics()
@@ -131,7 +157,7 @@ func New(service *publish.Service, opts Options) (*Handler, error) {
 	}
 	h.echo = echo.New()
 	h.echo.HTTPErrorHandler = h.writeError
-	h.echo.Use(h.accountFor, h.limitBody, h.recoverPanics, h.refuseForeignHosts, refuseForeignOrigins)
+	h.echo.Use(h.accountFor, h.limitBody, h.recoverPanics, h.limitRate, h.refuseForeignHosts, refuseForeignOrigins)
 	h.register(routes())
 	return h, nil
 }

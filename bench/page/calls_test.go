@@ -39,25 +39,25 @@ func reads(n int) []read {
 			for i := range 100 {
 				keys = append(keys, publish.Key(keyName(n/200*i/10*10+1)))
 			}
-			_, err := s.Resolve(ctx, keys)
+			_, err := s.Resolve(ctx, publish.Everything, keys)
 			return len(keys), err
 		}},
 	}
 	for _, prefix := range []string{"", "shots/", "small/"} {
 		calls = append(calls, read{fmt.Sprintf("rejections %q, two pages", prefix), func(ctx context.Context, s *publish.Service) (int, error) {
-			first, err := s.Rejections(ctx, publish.RejectionsRequest{Prefix: prefix})
+			first, err := s.Rejections(ctx, publish.RejectionsRequest{Reach: publish.Everything, Prefix: prefix})
 			if err != nil || first.Next == "" {
 				return len(first.Rejections), err
 			}
-			second, err := s.Rejections(ctx, publish.RejectionsRequest{Prefix: prefix, After: first.Next})
+			second, err := s.Rejections(ctx, publish.RejectionsRequest{Reach: publish.Everything, Prefix: prefix, After: first.Next})
 			return len(first.Rejections) + len(second.Rejections), err
 		}}, read{fmt.Sprintf("leases %q", prefix), func(ctx context.Context, s *publish.Service) (int, error) {
-			page, err := s.Leases(ctx, publish.LeasesRequest{Prefix: prefix})
+			page, err := s.Leases(ctx, publish.LeasesRequest{Reach: publish.Everything, Prefix: prefix})
 			return len(page.Leases), err
 		}}, read{fmt.Sprintf("leases %q expired", prefix), func(ctx context.Context, s *publish.Service) (int, error) {
-			page, err := s.Leases(ctx, publish.LeasesRequest{Prefix: prefix, Expired: true})
+			page, err := s.Leases(ctx, publish.LeasesRequest{Reach: publish.Everything, Prefix: prefix, Expired: true})
 			return len(page.Leases), err
-		}}, browse(publish.BrowseRequest{Prefix: prefix, Delimiter: true}))
+		}}, browse(publish.BrowseRequest{Reach: publish.Everything, Prefix: prefix, Delimiter: true}))
 		for _, filter := range []publish.BrowseRequest{
 			{},
 			{Text: "nowhere"},
@@ -74,7 +74,7 @@ func reads(n int) []read {
 				if !sort.ByName() && !sort.ByAge() && prefix != "small/" {
 					continue
 				}
-				filter.Prefix, filter.Sort = prefix, sort
+				filter.Reach, filter.Prefix, filter.Sort = publish.Everything, prefix, sort
 				calls = append(calls, browse(filter))
 			}
 		}

@@ -18,8 +18,8 @@ func (a *app) auditCommand() *cobra.Command {
 	var export bool
 	cmd := &cobra.Command{
 		Use:   "audit",
-		Short: "Show who rolled back, pinned, retired, broke leases and changed policies, and who was refused it, newest first",
-		Long: "Show who rolled back, pinned, retired, broke leases and changed policies, and who was refused it, newest first.\n\n" +
+		Short: "Show who rolled back, pinned, retired, broke leases, and changed policies and credentials, and who was refused it, newest first",
+		Long: "Show who rolled back, pinned, retired, broke leases, and changed policies and credentials, and who was refused it, newest first.\n\n" +
 			"With --export all entries are printed, each as JSON on a line of its own (NDJSON). What a request doesn't bring is asked for again.",
 		Args: cobra.NoArgs,
 		RunE: a.verb(func(ctx context.Context, _ []string) error {
@@ -59,9 +59,15 @@ func (a *app) exportAudit(ctx context.Context, c *client.Client) error {
 }
 
 func (a *app) printAudit(ctx context.Context, c *client.Client, limit int) error {
-	page, err := c.Audit(ctx, 0, limit)
-	if err != nil {
-		return err
+	var page publish.AuditPage
+	// To who may see little of the audit its pages are short.
+	for more := true; more; more = page.Next != 0 && len(page.Entries) < limit {
+		next, err := c.Audit(ctx, page.Next, limit-len(page.Entries))
+		if err != nil {
+			return err
+		}
+		next.Entries = append(page.Entries, next.Entries...)
+		page = next
 	}
 	if a.json {
 		return a.printJSON(page)

@@ -22,7 +22,7 @@ func (a *app) breakLeaseCommand() *cobra.Command {
 		Example: "  pawl break-lease shots/010/comp --token 41 --reason 'the node is gone'",
 		Args:    cobra.ExactArgs(1),
 		RunE: a.verb(func(ctx context.Context, args []string) error {
-			req := publish.BreakLeaseRequest{By: flags.operator()}
+			req := publish.BreakLeaseRequest{By: flags.operator(a)}
 			var err error
 			if req.Token, err = publish.ParseToken(token); err != nil {
 				return usageError{fmt.Errorf("--token %q: must be the token of the grant whose lease is to end, such as 41; pawl stat shows it", token)}

@@ -89,7 +89,7 @@ func (a *app) rootCommand() *cobra.Command {
 	a.addGroup(root, "server", "The server", server)
 	a.addGroup(root, "worker", "Workers", worker)
 	a.addGroup(root, "reader", "Readers", reader)
-	a.addGroup(root, "operator", "Operators", append(operator, a.policyCommand()))
+	a.addGroup(root, "operator", "Operators", append(operator, a.policyCommand(), a.credentialCommand()))
 	root.AddCommand(a.versionCommand())
 	root.SetHelpCommand(a.helpCommand(root))
 	return root

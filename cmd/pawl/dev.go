@@ -37,8 +37,11 @@ func (a *app) devCommand() *cobra.Command {
 				return err
 			}
 			if !loopback(settings.listen) {
-				return configError{fmt.Errorf("PAWL_LISTEN (or --listen) is %s, but pawl dev has no credentials and listens on this machine alone: "+
+				return configError{fmt.Errorf("PAWL_LISTEN (or --listen) is %s, but pawl dev asks for no credentials and listens on this machine alone: "+
 					"use %s, or pawl serve", settings.listen, defaultListen)}
+			}
+			if settings.auth.required {
+				return configError{fmt.Errorf("PAWL_AUTH is %s, but pawl dev asks for no credentials: use pawl serve, or leave PAWL_AUTH out", authRequired)}
 			}
 			if data == "" {
 				if data, err = devpg.DefaultDir(); err != nil {

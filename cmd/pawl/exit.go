@@ -45,7 +45,7 @@ var exits = map[publish.Code]int{
 	publish.ErrGenerationIncomplete: exitMissing,
 	publish.ErrUnavailable:          exitUnreachable,
 	publish.ErrInternal:             exitUnreachable,
-	client.CodeRateLimited:          exitUnreachable,
+	publish.ErrRateLimited:          exitUnreachable,
 	publish.ErrQuotaExceeded:        exitIO,
 	publish.ErrLeaseHeld:            exitLeaseHeld,
 	publish.ErrUnauthorized:         exitNotAllowed,
@@ -65,6 +65,7 @@ var exits = map[publish.Code]int{
 	publish.ErrTokenExhausted:       exitRefused,
 	publish.ErrPinned:               exitRefused,
 	publish.ErrRetired:              exitRefused,
+	publish.ErrCredentialConflict:   exitRefused,
 	publish.ErrCursorExpired:        exitRefused,
 }
 
@@ -235,6 +236,8 @@ func refusalMessage(e *publish.Error) string {
 		return fmt.Sprintf("fenced: the generation of token %d was given up by the retention policy: nothing comes of it any more; acquire the key again to work on it anew", e.Token)
 	case publish.ErrLeaseHeld:
 		return leaseHeld(e) + "; wait with --wait"
+	case publish.ErrUnauthorized:
+		return e.Error() + "; the pawl command sends what PAWL_CREDENTIAL, or the file of PAWL_CREDENTIAL_FILE, holds"
 	case publish.ErrGenerationIncomplete:
 		return e.Error() + listed("missing", e.Missing) + listed("empty", e.Empty) + listed("failed", e.Failed) + listed("pending", e.Pending)
 	}

@@ -59,11 +59,14 @@ func (l leakChecked) Run() int {
 }
 
 // patience bounds every wait for something that should happen soon.
-const patience = 20 * time.Second
+const patience = 90 * time.Second
 
 // rig is a server on doubles.
 type rig struct {
-	url      string
+	url string
+	// asking is the address of a server on the same stores that asks for a credential, admin one with the scope admin.
+	asking, admin string
+
 	pointers *publishtest.Pointers
 	blobs    *publishtest.Blobs
 	client   *client.Client
@@ -72,16 +75,34 @@ type rig struct {
 func startRig() (*rig, func(), error) {
 	r := &rig{pointers: publishtest.NewPointers(), blobs: publishtest.NewBlobs()}
 	log := slog.New(slog.DiscardHandler)
-	handler, err := web.New(&publish.Service{Pointers: r.pointers, Blobs: r.blobs, Log: log}, web.Options{Log: log})
+	service := &publish.Service{Pointers: r.pointers, Blobs: r.blobs, Log: log}
+	handler, err := web.New(service, web.Options{Log: log})
 	if err != nil {
 		return nil, nil, err
 	}
-	server := httptest.NewServer(handler)
-	r.url = server.URL
+	asks, err := web.New(service, web.Options{Log: log, Authenticate: service.Authenticate})
+	if err != nil {
+		return nil, nil, err
+	}
+	root, err := service.CreateCredential(context.Background(), publish.CreateCredentialRequest{
+		Name: "root", Scopes: publish.Scopes{{Verb: publish.VerbAdmin}}, By: "ops", Admin: publish.Everything,
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	server, asking := httptest.NewServer(handler), httptest.NewServer(asks)
+	r.url, r.asking, r.admin = server.URL, asking.URL, root.Secret.Reveal()
 	if r.client, err = client.New(server.URL, client.Options{}); err != nil {
 		return nil, nil, err
 	}
-	return r, func() { r.client.Close(); server.CloseClientConnections(); server.Close() }, nil
+	return r, func() {
+		r.client.Close()
+		for _, server := range []*httptest.Server{server, asking} {
+			server.CloseClientConnections()
+			server.Close()
+		}
+		service.Close()
+	}, nil
 }
 
 func newRig(t *testing.T) *rig {

@@ -15,17 +15,21 @@ type operatorFlags struct {
 }
 
 func (o *operatorFlags) register(cmd *cobra.Command, reason string) {
-	cmd.Flags().StringVar(&o.by, "by", "", "who does this, for people; default user@host")
+	cmd.Flags().StringVar(&o.by, "by", "", "who does this, for people; default user@host, or with a credential its name, which is all that it may be")
 	if reason != "" {
 		cmd.Flags().StringVar(&o.reason, "reason", "", reason)
 	}
 }
 
-func (o *operatorFlags) operator() publish.Operator {
-	if o.by == "" {
-		return publish.Operator(userAtHost())
+// operator is who does it, "" where the server knows that by the credential.
+func (o *operatorFlags) operator(a *app) publish.Operator {
+	if o.by != "" {
+		return publish.Operator(o.by)
 	}
-	return publish.Operator(o.by)
+	if credential, file, err := a.credential(); credential != "" || file != "" || err != nil { // An error is newClient's to tell.
+		return ""
+	}
+	return publish.Operator(userAtHost())
 }
 
 // why gives the reason, which must be there.

@@ -21,7 +21,7 @@ func (a *app) pinCommand() *cobra.Command {
 		Example: "  pawl pin shots/010/comp --reason 'client review until Friday'",
 		Args:    cobra.ExactArgs(1),
 		RunE: a.verb(func(ctx context.Context, args []string) error {
-			req := publish.PinRequest{By: flags.operator()}
+			req := publish.PinRequest{By: flags.operator(a)}
 			var err error
 			if req.Reason, err = flags.why(); err != nil {
 				return err
@@ -60,7 +60,7 @@ func (a *app) unpinCommand() *cobra.Command {
 		Args:  cobra.ExactArgs(1),
 		RunE: a.verb(func(ctx context.Context, args []string) error {
 			return a.onKey(args[0], func(c *client.Client, key publish.Key) error {
-				if err := c.Unpin(ctx, publish.UnpinRequest{Key: key, By: flags.operator()}); err != nil {
+				if err := c.Unpin(ctx, publish.UnpinRequest{Key: key, By: flags.operator(a)}); err != nil {
 					return err
 				}
 				if a.json {

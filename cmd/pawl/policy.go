@@ -113,7 +113,7 @@ func (a *app) policySetCommand() *cobra.Command {
 				return err
 			}
 			defer c.Close()
-			if err := c.SetPolicy(ctx, policy, flags.operator()); err != nil {
+			if err := c.SetPolicy(ctx, policy, flags.operator(a)); err != nil {
 				return err
 			}
 			if a.json {
@@ -148,7 +148,7 @@ func (a *app) policyUnsetCommand() *cobra.Command {
 				return err
 			}
 			defer c.Close()
-			if err := c.UnsetPolicy(ctx, args[0], flags.operator()); err != nil {
+			if err := c.UnsetPolicy(ctx, args[0], flags.operator(a)); err != nil {
 				return err
 			}
 			if a.json {

@@ -21,7 +21,7 @@ func (a *app) retireCommand() *cobra.Command {
 		Args:    cobra.ExactArgs(1),
 		RunE: a.verb(func(ctx context.Context, args []string) error {
 			return a.onKey(args[0], func(c *client.Client, key publish.Key) error {
-				retired, err := c.Retire(ctx, publish.RetireRequest{Key: key, Reason: flags.reason, By: flags.operator(), BreakLease: breakLease})
+				retired, err := c.Retire(ctx, publish.RetireRequest{Key: key, Reason: flags.reason, By: flags.operator(a), BreakLease: breakLease})
 				if err != nil {
 					return err
 				}

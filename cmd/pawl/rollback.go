@@ -32,7 +32,7 @@ func (a *app) rollbackCommand() *cobra.Command {
 			}
 			return a.onKey(args[0], func(c *client.Client, key publish.Key) error {
 				receipt, err := c.Rollback(ctx, publish.RollbackRequest{
-					Key: key, To: version, Reason: reason, By: flags.operator(), BreakLease: breakLease, Pin: pin,
+					Key: key, To: version, Reason: reason, By: flags.operator(a), BreakLease: breakLease, Pin: pin,
 				})
 				if err != nil {
 					return err

@@ -74,13 +74,17 @@ func (m *tmuxShell) press(key string) {
 	m.tmux("send-keys", key)
 }
 
+// record writes the exit code of a command that was typed, and then tells that it has ended. The shell does both itself: a program would be one more process
+// that is left for a moment.
+const record = "; echo $? >code; : >ended"
+
 // run starts a run of a script in the terminal's foreground, and returns its wrapper and its command.
 func (m *tmuxShell) run(script string, flags ...string) (wrapper, command int) {
 	m.t.Helper()
 	if err := os.WriteFile(filepath.Join(m.dir, "script"), []byte(script), 0o600); err != nil {
 		m.t.Fatal(err)
 	}
-	m.enter("pawl run --key k --holder render-a " + strings.Join(flags, " ") + " -- sh script; echo $? >part; mv part code")
+	m.enter("pawl run --key k --holder render-a " + strings.Join(flags, " ") + " -- sh script" + record)
 	command = pids(m.t, m.dir, 1)[0]
 	return parent(m.t, parent(m.t, command)), command
 }
@@ -88,16 +92,16 @@ func (m *tmuxShell) run(script string, flags ...string) (wrapper, command int) {
 // resume takes a suspended run into the foreground again.
 func (m *tmuxShell) resume() {
 	m.t.Helper()
-	if err := os.Remove(filepath.Join(m.dir, "code")); err != nil { // of the suspension
+	if err := os.Remove(filepath.Join(m.dir, "ended")); err != nil { // of the suspension
 		m.t.Fatal(err)
 	}
-	m.enter("fg; echo $? >part; mv part code")
+	m.enter("fg" + record)
 }
 
 // exit waits for the exit code of a run, and that nothing is left of it but the shell.
 func (m *tmuxShell) exit(want int) {
 	m.t.Helper()
-	awaitFile(m.t, m.dir, "code")
+	awaitFile(m.t, m.dir, "ended")
 	code, err := os.ReadFile(filepath.Join(m.dir, "code"))
 	if err != nil || strings.TrimSpace(string(code)) != strconv.Itoa(want) {
 		m.t.Errorf("exit code %q, %v; want %d", code, err, want)
@@ -203,9 +207,9 @@ func TestTerminalKilledWrapper(t *testing.T) {
 	if err := syscall.Kill(wrapper, syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
-	awaitFile(t, m.dir, "code")
+	awaitFile(t, m.dir, "ended")
 	noneOf(t, m.dir)
-	m.enter("rm code; echo >back")
+	m.enter(": >back")
 	awaitFile(t, m.dir, "back")
 }
 
@@ -234,7 +238,7 @@ func TestTerminalCtrlZ(t *testing.T) {
 				eventually(t, "the stop", func() bool { return state(pid) == 'T' })
 			}
 			stopped := time.Now()
-			awaitFile(t, m.dir, "code")
+			awaitFile(t, m.dir, "ended")
 			eventually(t, "the end of the lease", func() bool { return c.ttl == time.Minute || time.Since(stopped) > c.ttl })
 			if c.ttl != time.Minute {
 				r.pointers.Expire("k")

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"strconv"
 	"strings"
 	"testing"
@@ -26,6 +27,8 @@ func TestScripts(t *testing.T) {
 			env.Defer(stop)
 			env.Values["rig"] = r
 			env.Setenv("PAWL_URL", r.url)
+			env.Setenv("ASKING_URL", r.asking)
+			env.Setenv("ADMIN", r.admin)
 			env.Setenv("PAWL_RETRY_FOR", "0s")
 			env.Setenv("PAWL_HOLDER", "tester")
 			env.Setenv("GORACE", "atexit_sleep_ms=0") // a second for each process otherwise
@@ -34,6 +37,7 @@ func TestScripts(t *testing.T) {
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"exits": exitsWith, "pass": pass, "envlease": envLease, "faults": faults, "setnfd": setNFD,
+			"credentialid": nameCredential,
 		},
 	})
 }
@@ -74,6 +78,19 @@ func envLease(ts *testscript.TestScript, _ bool, args []string) {
 	}
 	ts.Setenv("PAWL_TOKEN", fields[0])
 	ts.Setenv("PAWL_LEASE_ID", fields[1])
+}
+
+// nameCredential sets a variable to the id of the credential of a name in what credential ls --json printed: credentialid list.json ci ID
+func nameCredential(ts *testscript.TestScript, _ bool, args []string) {
+	var page publish.CredentialPage
+	ts.Check(json.Unmarshal([]byte(ts.ReadFile(args[0])), &page))
+	for _, c := range page.Credentials {
+		if c.Name == args[1] {
+			ts.Setenv(args[2], string(c.ID))
+			return
+		}
+	}
+	ts.Fatalf("there is no credential %s", args[1])
 }
 
 // setnfd sets a variable to "café.png" in NFD.

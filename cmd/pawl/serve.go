@@ -21,9 +21,11 @@ func (a *app) serveCommand() *cobra.Command {
 			"and PAWL_DATABASE_URL also as _FILE, or as systemd's credentials pawl.database-url and so on), PAWL_S3_CA_FILE,\n" +
 			"PAWL_S3_PUBLIC_ENDPOINT, PAWL_S3_PART_MEMORY, PAWL_S3_VERIFY, PAWL_READS,\n" +
 			"PAWL_LISTEN, PAWL_HOSTS, PAWL_BASE_PATH, PAWL_TLS_CERT and PAWL_TLS_KEY, PAWL_TRUSTED_PROXIES, PAWL_EMBED,\n" +
-			"PAWL_LOG_FORMAT (text, json), PAWL_LOG_LEVEL, PAWL_ALLOW_UNAUTHENTICATED,\n" +
+			"PAWL_AUTH (required, none), PAWL_PUBLIC_READ, PAWL_ALLOW_UNAUTHENTICATED, PAWL_LOG_FORMAT (text, json), PAWL_LOG_LEVEL,\n" +
 			"PAWL_SWEEP_GRACE, PAWL_SWEEP_INTERVAL, PAWL_COLLECT (on, off), PAWL_COLLECT_GRACE, PAWL_COLLECT_INTERVAL, PAWL_MARKERS,\n" +
-			"PAWL_EVENTS_KEEP, PAWL_EVENTS_POLL, PAWL_EVENTS_HEARTBEAT, PAWL_EVENTS_STREAMS, PAWL_REQUIRE_SYNCHRONOUS.",
+			"PAWL_EVENTS_KEEP, PAWL_EVENTS_POLL, PAWL_EVENTS_HEARTBEAT, PAWL_EVENTS_STREAMS, PAWL_REQUIRE_SYNCHRONOUS.\n\n" +
+			"Limits, each with a default: PAWL_LIMIT_HEADERS, PAWL_LIMIT_JSON, PAWL_LIMIT_FILE, PAWL_LIMIT_GENERATION, PAWL_LIMIT_FILES,\n" +
+			"PAWL_LIMIT_RATE, PAWL_LIMIT_BURST, PAWL_LIMIT_UPLOADS, PAWL_LIMIT_CONNECTIONS, PAWL_LIMIT_IDLE.",
 		Args: cobra.NoArgs,
 		RunE: a.verb(func(ctx context.Context, _ []string) error {
 			settings, err := a.serverSettings(flags, slog.LevelInfo)
@@ -54,9 +56,10 @@ func (a *app) checkServe(s serverSettings) error {
 		return configError{errors.New("PAWL_DATABASE_URL is not set; set it to the address of a Postgres, e.g. postgres://pawl@db.example/pawl, or try `pawl dev`, which brings its own")}
 	case s.blobs == "":
 		return configError{errors.New("PAWL_BLOBS is not set; set it to where bytes should live, e.g. file:///var/lib/pawl/blobs or s3://bucket/prefix?endpoint=https://s3.example")}
-	case !loopback(s.listen) && a.getenv("PAWL_ALLOW_UNAUTHENTICATED") != "true":
-		return configError{fmt.Errorf("PAWL_LISTEN is %s, which other machines can reach, and this version has no credentials yet: "+
-			"listen on %s behind a proxy that authenticates, or set PAWL_ALLOW_UNAUTHENTICATED=true in a trusted network", s.listen, defaultListen)}
+	case !loopback(s.listen) && !s.auth.required && a.getenv("PAWL_ALLOW_UNAUTHENTICATED") != "true":
+		return configError{fmt.Errorf("PAWL_LISTEN is %s, which other machines can reach, and nobody is asked for a credential: "+
+			"set PAWL_AUTH=%s and make credentials with `pawl credential create`, listen on %s behind a proxy that authenticates, "+
+			"or set PAWL_ALLOW_UNAUTHENTICATED=true in a trusted network", s.listen, authRequired, defaultListen)}
 	}
 	return nil
 }

@@ -57,7 +57,7 @@ func startServer(ctx context.Context, s serverSettings, migrate bool) (_ *server
 	metrics := web.NewMetrics()
 	gate := newStoreGate(blobs)
 	history := &historyKeeper{PointerStore: pointers, store: pointers, blobs: gate, metrics: metrics, log: s.log}
-	service := &publish.Service{Pointers: history, Blobs: gate, Log: s.log, Observer: metrics, Markers: s.markers}
+	service := &publish.Service{Pointers: history, Blobs: gate, Log: s.log, Observer: metrics, Markers: s.markers, MaxFileBytes: s.limits.fileBytes()}
 	service.Direct = gate.direct()
 	storeOrigin := ""
 	if s.store.reads == readsRedirect {
@@ -67,11 +67,17 @@ func startServer(ctx context.Context, s serverSettings, migrate bool) (_ *server
 	}
 	service.Verification = s.store.verify
 	srv.close = append(srv.close, func() error { service.Close(); return nil })
-	srv.handler, err = web.New(service, web.Options{
+	options := web.Options{
 		BasePath: s.basePath, CheckHost: s.checkHost(), Hosts: s.hosts, StoreOrigin: storeOrigin, Metrics: metrics, Log: s.log,
 		TrustedProxies: s.transport.proxies, Embed: s.transport.embed,
 		EventHeartbeat: s.events.heartbeat, EventStreams: s.events.streams,
-	})
+		BodyIdleTimeout: s.limits.idle, MaxJSONBytes: s.limits.json,
+		Rate: s.limits.rate, RateBurst: int(s.limits.burst), Uploads: int(s.limits.uploads),
+	}
+	if s.auth.required {
+		options.Authenticate, options.PublicRead = service.Authenticate, s.auth.public
+	}
+	srv.handler, err = web.New(service, options)
 	if err != nil {
 		return nil, configError{fmt.Errorf("PAWL_BASE_PATH: %w", err)}
 	}
@@ -93,6 +99,7 @@ func startServer(ctx context.Context, s serverSettings, migrate bool) (_ *server
 		return nil, configError{fmt.Errorf("PAWL_LISTEN (or --listen): %w; choose a free address", err)}
 	}
 	srv.http = web.NewServer(srv.handler, s.log)
+	srv.listener = s.limits.bound(srv.listener, srv.http)
 	srv.http.TLSConfig = tlsConfig
 	go func() { srv.failed <- srv.serveListener() }()
 	s.log.InfoContext(ctx, "server_started", "address", srv.listener.Addr().String(), "version", version())

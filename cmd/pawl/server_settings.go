@@ -50,6 +50,8 @@ type serverSettings struct {
 	collect                              collectSettings
 	events                               eventSettings
 	transport                            transportSettings
+	auth                                 authSettings
+	limits                               limitSettings
 	log                                  *slog.Logger
 }
 
@@ -92,6 +94,12 @@ func (a *app) serverSettings(f serverFlags, level slog.Level) (serverSettings, e
 	if s.transport, err = a.transportSettings(); err != nil {
 		return s, err
 	}
+	if s.auth, err = a.authSettings(); err != nil {
+		return s, err
+	}
+	if s.limits, err = a.limitSettings(); err != nil {
+		return s, err
+	}
 	if _, _, err := net.SplitHostPort(s.listen); err != nil {
 		return s, configError{fmt.Errorf("PAWL_LISTEN (or --listen) is %q; it must look like %s", s.listen, defaultListen)}
 	}
@@ -113,7 +121,7 @@ func (a *app) yes(name string) (bool, error) {
 	}
 }
 
-// checkHost reports whether requests for other hosts are refused. On loopback nobody is asked for a credential, and what
+// checkHost reports whether requests for other hosts are refused. On loopback nobody may be asked for a credential, and what
 // protects the server is that others can't reach it; but a page in a browser of this machine can.
 func (s serverSettings) checkHost() bool { return loopback(s.listen) || len(s.hosts) > 0 }
 
@@ -140,7 +148,7 @@ func databaseSecrets(address string) []string {
 // pointerOptions are the settings as the pointer table's store takes them. An address in a file is read again for each new connection, so a
 // password that was replaced is used from then on, and hidden.
 func (s serverSettings) pointerOptions() pointer.Options {
-	options := pointer.Options{RequireSynchronous: s.requireSynchronous}
+	options := pointer.Options{RequireSynchronous: s.requireSynchronous, Limits: s.limits.generation()}
 	if s.database.file != "" {
 		options.Address = func() (string, error) {
 			address, err := s.database.read()

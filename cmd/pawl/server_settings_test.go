@@ -126,7 +126,7 @@ func TestStoreSettings(t *testing.T) {
 	if got, err = read(); err != nil || got.partMemory != 0 || got.reads != readsStream || got.verify != publish.VerifyCRC64NVME {
 		t.Errorf("without anything set: %+v, %v", got, err)
 	}
-	for text, want := range map[string]int64{"0": 0, "5": 5, "2KiB": 2048, "3 MiB": 3 << 20, "x": -1, "1TiB": -1, "": -1, "MiB": -1} {
+	for text, want := range map[string]int64{"0": 0, "5": 5, "2KiB": 2048, "3 MiB": 3 << 20, "x": -1, "5TiB": 5 << 40, "5TiB KiB": -1, "9000000TiB": -1, "": -1, "MiB": -1} {
 		if n, ok := parseSize(text); ok != (want >= 0) || ok && n != want {
 			t.Errorf("parseSize(%q) = %d, %t", text, n, ok)
 		}

@@ -89,12 +89,19 @@ func (s storeSettings) options() blobstore.Options {
 	}
 }
 
-// parseSize reads a size in bytes: a number, with or without a unit of 1024, 1024², 1024³ bytes behind it.
+// sizeUnits are the units of sizes, in bytes, the greatest first.
+var sizeUnits = []struct {
+	name string
+	size int64
+}{{"TiB", 1 << 40}, {"GiB", 1 << 30}, {"MiB", 1 << 20}, {"KiB", 1 << 10}}
+
+// parseSize reads a size in bytes: a number, with or without a unit of 1024, 1024², 1024³, 1024⁴ bytes behind it.
 func parseSize(text string) (bytes int64, ok bool) {
 	unit := int64(1)
-	for name, size := range map[string]int64{"KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30} {
-		if number, found := strings.CutSuffix(text, name); found {
-			text, unit = strings.TrimSpace(number), size
+	for _, known := range sizeUnits {
+		if number, found := strings.CutSuffix(text, known.name); found {
+			text, unit = strings.TrimSpace(number), known.size
+			break
 		}
 	}
 	n, err := strconv.ParseInt(text, 10, 64)

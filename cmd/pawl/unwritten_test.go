@@ -81,6 +81,47 @@ func TestUnwritableOutput(t *testing.T) {
 	}
 }
 
+// A credential whose text couldn't be told is revoked, unless another would be without a successor then.
+func TestUnwritableCredential(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	list := func() (states []string) {
+		t.Helper()
+		page, err := r.pointers.Credentials(t.Context(), "", 10)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range page.Credentials {
+			states = append(states, c.Name+" "+string(c.State))
+		}
+		return states
+	}
+	fails := func(says string, args ...string) {
+		t.Helper()
+		var stderr bytes.Buffer
+		read, write := io.Pipe()
+		_ = read.Close()
+		env := lookup([]string{"PAWL_URL=" + r.asking, "PAWL_CREDENTIAL=" + r.admin, "PAWL_RETRY_FOR=0s"})
+		if code := run(t.Context(), args, strings.NewReader(""), write, &stderr, env); code != exitIO || !strings.Contains(stderr.String(), says) {
+			t.Errorf("exit code %d, stderr %q", code, stderr.String())
+		}
+	}
+	root, err := r.pointers.Credentials(t.Context(), "", 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	fails("was revoked again", "credential", "create", "--name", "ci", "--scope", "read")
+	if got := strings.Join(list(), ", "); got != "ci revoked, root active" {
+		t.Errorf("the credentials are %s", got)
+	}
+	fails("rotate that one, too", "credential", "rotate", string(root.Credentials[0].ID))
+	if got := strings.Join(list(), ", "); got != "ci revoked, root active, root active" {
+		t.Errorf("the credentials are %s", got)
+	}
+	r.pointers.Faults.Add(faultOf("RevokeCredential", publish.ErrUnavailable))
+	fails("could not be revoked", "credential", "create", "--name", "cd", "--scope", "read", "--json")
+}
+
 // A lease that can't be given back either is said to be one.
 func TestUnwritableOutputAndNoRelease(t *testing.T) {
 	t.Parallel()

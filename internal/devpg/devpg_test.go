@@ -129,7 +129,7 @@ func TestUnexpectedEndIsReported(t *testing.T) {
 	}
 	select {
 	case <-s.Done():
-	case <-time.After(10 * time.Second):
+	case <-time.After(time.Minute):
 		t.Fatal("Done is not closed")
 	}
 	if err := s.Err(); err == nil || !strings.Contains(err.Error(), "killed") {

@@ -62,7 +62,7 @@ func TestManyFiles(t *testing.T) {
 	if err != nil || receipt.Files != manyFiles {
 		t.Fatalf("the publish: %+v, %v", receipt, err)
 	}
-	if took := time.Since(start); took > 5*time.Second {
+	if took := time.Since(start); took > time.Minute/2 {
 		t.Errorf("the publish took %s", took)
 	} else {
 		t.Logf("the publish took %s", took.Round(time.Millisecond))

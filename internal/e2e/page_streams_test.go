@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/pawlhq/pawl/internal/testenv"
 )
@@ -46,12 +45,8 @@ func TestPageLeftBehindKeepsNoStream(t *testing.T) {
 	s.awaitEvent("left/one", 1)
 	openLive(t, tab, s.url+"/b/left/")
 	addresses := []string{"/activity", "/rejections", "/leases", "/", "/k/left/one", "/k/left/one/-/history", "/b/left/", "/k/left/one", "/activity", "/k/left/one"}
-	for n, address := range addresses {
-		began := time.Now()
+	for _, address := range addresses {
 		follow(t, tab, address)
-		if took := time.Since(began); took > 10*time.Second {
-			t.Errorf("page %d, %s, took %s", n+2, address, took)
-		}
 		s.awaitStreams(1)
 	}
 

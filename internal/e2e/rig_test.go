@@ -22,7 +22,7 @@ import (
 )
 
 // patience bounds every wait for something that should happen soon.
-const patience = 30 * time.Second
+const patience = 90 * time.Second
 
 func TestMain(m *testing.M) { testenv.Main(m) }
 
@@ -109,6 +109,17 @@ func (p *process) exit() int {
 		p.t.Fatalf("%s did not end", p.cmd)
 		return -1
 	}
+}
+
+// awaitWord waits until a process has said something on stderr. What it says comes over a pipe, a moment later than what it does.
+func awaitWord(t testing.TB, p *process, word string) {
+	t.Helper()
+	testenv.Eventually(t, patience, func() error {
+		if text := p.errs.String(); !strings.Contains(text, word) {
+			return fmt.Errorf("it doesn't say %q: %s", word, text)
+		}
+		return nil
+	})
 }
 
 // server is one `pawl serve` process.

@@ -33,16 +33,6 @@ func letGo(t *testing.T, notes string) {
 	}
 }
 
-func awaitWord(t *testing.T, p *process, word string) {
-	t.Helper()
-	testenv.Eventually(t, patience, func() error {
-		if text := p.errs.String(); !strings.Contains(text, word) {
-			return fmt.Errorf("it doesn't say %q: %s", word, text)
-		}
-		return nil
-	})
-}
-
 // The server is killed for longer than the lease lasts. When it is back and nobody took over, the run goes on under its token and
 // publishes; when B took over, it is fenced. Both with a command that runs on, and with one that is paused meanwhile.
 func TestRunOutlastsTheServer(t *testing.T) {

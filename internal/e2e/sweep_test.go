@@ -119,9 +119,12 @@ func TestCase19KilledAtRandomPoints(t *testing.T) {
 		}
 	}
 	t.Logf("%d of 20 were published before the kill", stored)
-	if !strings.Contains(steady.errs.String(), "msg=swept") && !strings.Contains(victim.errs.String(), "msg=swept") {
-		t.Error("no server says that it has swept")
-	}
+	testenv.Eventually(t, patience, func() error {
+		if !strings.Contains(steady.errs.String(), "msg=swept") && !strings.Contains(victim.errs.String(), "msg=swept") {
+			return errors.New("no server says that it has swept")
+		}
+		return nil
+	})
 }
 
 // until gives a byte now and then until it is told to end.

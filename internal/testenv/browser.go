@@ -4,6 +4,7 @@ package testenv
 
 import (
 	"context"
+	"errors"
 	"os/exec"
 	"slices"
 	"strings"
@@ -18,6 +19,9 @@ import (
 
 // browserTime bounds what one test does with its browser, the start included.
 const browserTime = 10 * time.Minute
+
+// loadTime bounds the loading of a page.
+const loadTime = time.Minute
 
 // Tab is an open tab of a real Chromium, headless and with a profile of its own. Its methods may be called from many goroutines.
 type Tab struct {
@@ -86,12 +90,28 @@ func Browser(t testing.TB) *Tab {
 	return tab
 }
 
-// Open loads a page.
+var errLoading = errors.New("the page is still loading")
+
+// left marks the page that a tab is about to leave.
+const left = "pawlTestLeft"
+
+// Open loads a page, and returns when all of it is there. What the browser tells of a load that is just over can be taken for the end of the next one,
+// so it looks whether the tab still shows the page before.
 func (tab *Tab) Open(url string) {
 	tab.t.Helper()
+	if _, err := Eval[bool](tab, "window."+left+" = true"); err != nil {
+		tab.t.Fatalf("leaving for %s: %v", url, err)
+	}
 	if err := chromedp.Do(tab.ctx, chromedp.Navigate(url)); err != nil {
 		tab.t.Fatalf("opening %s: %v", url, err)
 	}
+	Eventually(tab.t, loadTime, func() error {
+		// Between two pages there may be none to ask.
+		if there, err := Eval[bool](tab, `!window.`+left+` && document.readyState === "complete"`); err != nil || !there {
+			return errors.Join(errLoading, err)
+		}
+		return nil
+	})
 }
 
 // Press types keys, each for itself, at whatever has the focus; "\r" is Enter.

@@ -58,6 +58,16 @@ func (f *Faults) Calls(operation string) int {
 	return f.calls[operation]
 }
 
+// AllCalls is how often any operation was called.
+func (f *Faults) AllCalls() (n int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, calls := range f.calls {
+		n += calls
+	}
+	return n
+}
+
 // Do carries out one call of a double, with the fault that is armed for it if there is one.
 func (f *Faults) Do(ctx context.Context, operation string, call func() error) error {
 	fault := f.take(operation)

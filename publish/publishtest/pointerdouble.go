@@ -23,15 +23,18 @@ type Pointers struct {
 	Clock func() time.Time
 
 	mu       sync.Mutex
+	limits   publish.GenerationLimits
 	ahead    time.Duration             // what Advance added to the clock
 	policies map[string]publish.Policy // by prefix
 	audit    []publish.AuditEntry
 	client   netip.Addr // for whom the running call works
-	duties   map[string]duty
-	events   eventRows
-	epoch    int64
-	keys     map[publish.Key]*keyRow
-	uploads  int64 // the number of the last upload
+	// credentials stand in the order in which they were made.
+	credentials []*credentialRow
+	duties      map[string]duty
+	events      eventRows
+	epoch       int64
+	keys        map[publish.Key]*keyRow
+	uploads     int64 // the number of the last upload
 	// installation is what tells the idempotency keys of this store's effects from those of others.
 	installation string
 }
@@ -49,6 +52,7 @@ func NewPointers() *Pointers {
 // keyRow is what the store knows of one key.
 type keyRow struct {
 	key         publish.Key
+	id          int64         // numbers the keys
 	counter     publish.Token // the greatest token ever granted
 	fence       publish.Token // the greatest token that the pointer has accepted
 	epoch       int64         // the epoch that the counter has been raised to

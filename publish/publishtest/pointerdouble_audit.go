@@ -10,11 +10,13 @@ import (
 )
 
 // Audit returns one page of changes; see publish.AuditStore.
-func (p *Pointers) Audit(ctx context.Context, before int64, limit int) (publish.AuditPage, error) {
+func (p *Pointers) Audit(ctx context.Context, reach publish.Reach, before int64, limit int) (publish.AuditPage, error) {
 	return transact(ctx, p, "Audit", "", func(time.Time) (publish.AuditPage, error) {
 		entries := slices.Clone(p.audit)
 		slices.Reverse(entries)
-		entries = slices.DeleteFunc(entries, func(entry publish.AuditEntry) bool { return before != 0 && entry.ID >= before })
+		entries = slices.DeleteFunc(entries, func(entry publish.AuditEntry) bool {
+			return before != 0 && entry.ID >= before || !entry.In(reach)
+		})
 		entries, more := page(entries, limitOr(limit))
 		result := publish.AuditPage{Entries: entries}
 		if more {

@@ -14,7 +14,7 @@ func (p *Pointers) List(ctx context.Context, req publish.ListRequest) (publish.L
 	return transact(ctx, p, "List", "", func(time.Time) (publish.ListPage, error) {
 		var names []string
 		for key, k := range p.keys {
-			if name := string(key); k.current != nil && strings.HasPrefix(name, req.Prefix) && behind(name, req) {
+			if name := string(key); k.current != nil && req.Reach.Has(key) && strings.HasPrefix(name, req.Prefix) && behind(name, req) {
 				names = append(names, name)
 			}
 		}

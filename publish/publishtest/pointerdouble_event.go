@@ -83,7 +83,7 @@ func (p *Pointers) Events(ctx context.Context, req publish.EventsRequest) (publi
 		switch {
 		case req.Before != nil:
 			for i := len(rows.numbered) - 1; i >= 0; i-- {
-				if e := rows.numbered[i]; e.Cursor.Compare(*req.Before) < 0 && hasPrefix(e, req.Prefix) {
+				if e := rows.numbered[i]; e.Cursor.Compare(*req.Before) < 0 && shows(req, e) {
 					found.Events = append(found.Events, e)
 				}
 			}
@@ -109,7 +109,7 @@ func (p *Pointers) Events(ctx context.Context, req publish.EventsRequest) (publi
 				break
 			}
 			found.Next = new(e.Cursor)
-			if hasPrefix(e, req.Prefix) {
+			if shows(req, e) {
 				found.Events = append(found.Events, e)
 			}
 		}
@@ -117,8 +117,9 @@ func (p *Pointers) Events(ctx context.Context, req publish.EventsRequest) (publi
 	})
 }
 
-func hasPrefix(e publish.Event, prefix string) bool {
-	return e.Key == "" || strings.HasPrefix(string(e.Key), prefix)
+// shows reports whether a page has an event.
+func shows(req publish.EventsRequest, e publish.Event) bool {
+	return e.Key == "" || req.Reach.Has(e.Key) && strings.HasPrefix(string(e.Key), req.Prefix)
 }
 
 // NumberEvents numbers events; see publish.EventStore.

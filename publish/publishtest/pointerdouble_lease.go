@@ -19,7 +19,7 @@ func (p *Pointers) Acquire(ctx context.Context, req publish.AcquireRequest) (pub
 		}
 		k := p.keys[req.Key]
 		if k == nil {
-			k = &keyRow{key: req.Key}
+			k = &keyRow{key: req.Key, id: int64(len(p.keys)) + 1}
 		}
 		sha := req.LeaseID.SHA256()
 		if len(k.generations) > 0 {
@@ -202,4 +202,21 @@ func (k *keyRow) leaseHeld(now time.Time) *publish.Error {
 
 func notFound(key publish.Key) error {
 	return &publish.Error{Code: publish.ErrNotFound, Key: key}
+}
+
+// Opens tells what a lease id is good for by itself; see publish.LeaseStore.
+func (p *Pointers) Opens(ctx context.Context, grant publish.Grant) (publish.Opening, error) {
+	return transact(ctx, p, "Opens", grant.Key, func(time.Time) (publish.Opening, error) {
+		k := p.keys[grant.Key]
+		if k == nil {
+			return publish.Opening{}, nil
+		}
+		g := k.find(grant.Token)
+		if g == nil || g.lease != grant.LeaseID.SHA256() {
+			return publish.Opening{}, nil
+		}
+		fenced := g.token < k.fence ||
+			p.policy(k.key).FenceMode == publish.FenceGranted && (g.token < k.counter || k.epoch < p.epoch)
+		return publish.Opening{Granted: true, Open: g.state == publish.StateOpen && !fenced}, nil
+	})
 }

@@ -15,7 +15,7 @@ func (p *Pointers) Browse(ctx context.Context, query publish.BrowseQuery) (publi
 	return transact(ctx, p, "Browse", "", func(now time.Time) (publish.BrowseFound, error) {
 		var rows []publish.BrowseRow
 		for key, k := range p.keys {
-			if k.current != nil && strings.HasPrefix(string(key), query.Prefix) {
+			if k.current != nil && query.Reach.Has(key) && strings.HasPrefix(string(key), query.Prefix) {
 				rows = append(rows, publish.BrowseRow{Pointer: k.pointer(), Lease: k.running(now), Rejections: k.refusals})
 			}
 		}
@@ -164,7 +164,7 @@ func (p *Pointers) Rejections(ctx context.Context, query publish.FeedQuery) (pub
 		for _, k := range p.keys {
 			all = append(all, p.keyRejections(k)...)
 		}
-		rows, end := feed(query, all, publish.KeyRejection.Place)
+		rows, end := feed(p, query, all, publish.KeyRejection.Place)
 		return publish.RejectionsFound{Rejections: rows, End: end, Now: at(now)}, nil
 	})
 }
@@ -178,27 +178,43 @@ func (p *Pointers) Leases(ctx context.Context, query publish.FeedQuery) (publish
 				all = append(all, *holding)
 			}
 		}
-		rows, end := feed(query, all, publish.Holding.Place)
+		rows, end := feed(p, query, all, publish.Holding.Place)
 		return publish.LeasesFound{Leases: rows, End: end, Now: at(now)}, nil
 	})
 }
 
 // feed cuts one page out of all rows, the latest first. It stops at the bound as a walk over the rows of all prefixes does.
-func feed[Row any](query publish.FeedQuery, all []Row, place func(Row) *publish.FeedPlace) (rows []Row, end *publish.FeedPlace) {
+func feed[Row any](p *Pointers, query publish.FeedQuery, all []Row, place func(Row) *publish.FeedPlace) (rows []Row, end *publish.FeedPlace) {
 	slices.SortFunc(all, func(a, b Row) int { return comparePlacesInFeed(place(b), place(a)) })
+	from := query.From
+	if from != nil && from.ID != 0 {
+		from = &publish.FeedPlace{At: from.At, Key: p.keyOf(from.ID)}
+	}
 	rows = []Row{}
 	looked := 0
 	for _, row := range all {
-		if query.From != nil && comparePlacesInFeed(place(row), query.From) >= 0 {
+		if from != nil && comparePlacesInFeed(place(row), from) >= 0 {
 			continue
 		}
 		if len(rows) == query.Limit || looked == query.Bound {
 			return rows, end
 		}
 		looked++
-		if end = place(row); strings.HasPrefix(string(end.Key), query.Prefix) {
+		if end = place(row); query.Reach.Has(end.Key) && strings.HasPrefix(string(end.Key), query.Prefix) {
 			rows = append(rows, row)
+		} else {
+			end = &publish.FeedPlace{At: end.At, ID: p.keys[end.Key].id}
 		}
 	}
 	return rows, nil
+}
+
+// keyOf gives the key of a number, "" for none.
+func (p *Pointers) keyOf(id int64) publish.Key {
+	for key, k := range p.keys {
+		if k.id == id {
+			return key
+		}
+	}
+	return ""
 }

@@ -12,9 +12,11 @@ import (
 )
 
 // Policies returns one page of policies; see publish.PolicyStore.
-func (p *Pointers) Policies(ctx context.Context, after *string, limit int) (publish.PolicyPage, error) {
+func (p *Pointers) Policies(ctx context.Context, reach publish.Reach, after *string, limit int) (publish.PolicyPage, error) {
 	return transact(ctx, p, "Policies", "", func(time.Time) (publish.PolicyPage, error) {
-		prefixes := slices.DeleteFunc(slices.Sorted(maps.Keys(p.policies)), func(prefix string) bool { return after != nil && prefix <= *after })
+		prefixes := slices.DeleteFunc(slices.Sorted(maps.Keys(p.policies)), func(prefix string) bool {
+			return after != nil && prefix <= *after || !reach.Meets(prefix)
+		})
 		prefixes, more := page(prefixes, limitOr(limit))
 		result := publish.PolicyPage{Policies: []publish.Policy{}}
 		for _, prefix := range prefixes {
@@ -80,6 +82,27 @@ func (p *Pointers) checkTTL(key publish.Key, ttl time.Duration) error {
 		}
 	}
 	return nil
+}
+
+// Limit sets what generations may hold, for calls from now on.
+func (p *Pointers) Limit(limits publish.GenerationLimits) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.limits = limits
+}
+
+// checkLimits refuses what would let a generation have more than the store's limits: files, and bytes of its own.
+func (p *Pointers) checkLimits(r request, files, bytes int64) error {
+	facts := publish.Error{Code: publish.ErrTooLarge, Key: r.grant.Key, Token: r.grant.Token, Operation: r.operation, Path: r.path}
+	switch {
+	case p.limits.Bytes != 0 && bytes > p.limits.Bytes:
+		facts.Limit, facts.Came = p.limits.Bytes, fmt.Sprint(bytes)
+	case p.limits.Files != 0 && files > p.limits.Files:
+		facts.Limit, facts.Came, facts.Unit = p.limits.Files, fmt.Sprint(files), publish.UnitFiles
+	default:
+		return nil
+	}
+	return &facts
 }
 
 // checkSet refuses a publish whose generation has more bytes of its own than the key's policy allows.

@@ -43,6 +43,10 @@ func (p *Pointers) Publish(ctx context.Context, req publish.PublishRequest) (pub
 		if err != nil {
 			return publish.Receipt{}, err
 		}
+		_, own := g.own("")
+		if err := p.checkLimits(r, int64(len(files)), own); err != nil {
+			return publish.Receipt{}, err
+		}
 		p.carry(g, carried)
 		return p.flip(k, now, g, req, files, primary), nil
 	})

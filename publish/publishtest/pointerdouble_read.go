@@ -109,13 +109,10 @@ func noFile(k *keyRow, g *generation, path publish.Path) error {
 
 // generation finds a generation, or refuses with not-found.
 func (p *Pointers) generation(key publish.Key, token publish.Token) (*keyRow, *generation, error) {
-	k := p.keys[key]
-	if k == nil {
-		return nil, nil, notFound(key)
+	if k := p.keys[key]; k != nil {
+		if g := k.find(token); g != nil {
+			return k, g, nil
+		}
 	}
-	g := k.find(token)
-	if g == nil {
-		return nil, nil, &publish.Error{Code: publish.ErrNotFound, Key: key, Token: token}
-	}
-	return k, g, nil
+	return nil, nil, &publish.Error{Code: publish.ErrNotFound, Key: key, Token: token}
 }

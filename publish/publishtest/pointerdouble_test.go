@@ -77,13 +77,18 @@ func TestPointersAdvance(t *testing.T) {
 func openPointers(*testing.T) publishtest.PointerHarness {
 	store := publishtest.NewPointers()
 	return publishtest.PointerHarness{
-		Store:      store,
-		Expire:     func(_ *testing.T, key publish.Key) { store.Expire(key) },
-		RaiseEpoch: func(*testing.T) { store.RaiseEpoch() },
-		SetCounter: func(_ *testing.T, key publish.Key, counter publish.Token) { store.SetCounter(key, counter) },
-		Age:        func(_ *testing.T, key publish.Key, by time.Duration) { store.Age(key, by) },
-		Antedate:   func(_ *testing.T, key publish.Key, by time.Duration) { store.Antedate(key, by) },
-		Condemn:    func(_ *testing.T, key publish.Key, token publish.Token) { store.GiveUp(key, token) },
+		Store:  store,
+		Expire: func(_ *testing.T, key publish.Key) { store.Expire(key) },
+		Limit: func(_ *testing.T, limits publish.GenerationLimits) publish.PointerStore {
+			store.Limit(limits)
+			return store
+		},
+		RaiseEpoch:    func(*testing.T) { store.RaiseEpoch() },
+		SetCounter:    func(_ *testing.T, key publish.Key, counter publish.Token) { store.SetCounter(key, counter) },
+		Age:           func(_ *testing.T, key publish.Key, by time.Duration) { store.Age(key, by) },
+		Antedate:      func(_ *testing.T, key publish.Key, by time.Duration) { store.Antedate(key, by) },
+		Condemn:       func(_ *testing.T, key publish.Key, token publish.Token) { store.GiveUp(key, token) },
+		AgeCredential: func(_ *testing.T, id publish.CredentialID, by time.Duration) { store.AgeCredential(id, by) },
 	}
 }
 

@@ -100,6 +100,10 @@ func (p *Pointers) CompleteUpload(ctx context.Context, upload publish.Upload, fi
 			}
 		}
 		if row.state == uploadPending {
+			files, bytes := g.own(row.Path)
+			if err := p.checkLimits(r, files+1, bytes+file.Size); err != nil {
+				return publish.UploadResult{}, err
+			}
 			row.result = publish.UploadResult{File: file, Key: k.key, Token: g.token}
 			g.complete(row)
 		}
@@ -108,6 +112,17 @@ func (p *Pointers) CompleteUpload(ctx context.Context, upload publish.Upload, fi
 		result.SupersededBy = k.supersededBy(g.token)
 		return result, nil
 	})
+}
+
+// own is how many files the generation has uploaded that count, and their bytes, without the one at a path.
+func (g *generation) own(without publish.Path) (files, bytes int64) {
+	for _, row := range g.uploads {
+		if row.counts() && !row.carried() && row.Path != without {
+			files++
+			bytes += row.result.Size
+		}
+	}
+	return files, bytes
 }
 
 // complete lets a stored upload count, and drops those of the same path that started earlier, also ones that are still

@@ -13,6 +13,8 @@ type PointerHarness struct {
 	Store publish.PointerStore
 	// Expire lets the running lease of a key end a moment ago, without waiting.
 	Expire func(t *testing.T, key publish.Key)
+	// Limit gives the store, or another one of the same content, with limits of what generations may hold.
+	Limit func(t *testing.T, limits publish.GenerationLimits) publish.PointerStore
 	// RaiseEpoch acts as a restore of the whole store from a backup.
 	RaiseEpoch func(t *testing.T)
 	// SetCounter moves a key's counter forward; its newest generation stays.
@@ -23,6 +25,8 @@ type PointerHarness struct {
 	Antedate func(t *testing.T, key publish.Key, by time.Duration)
 	// Age lets time pass for the uploads of a key, but for nothing else of it.
 	Age func(t *testing.T, key publish.Key, by time.Duration)
+	// AgeCredential lets time pass for one credential.
+	AgeCredential func(t *testing.T, id publish.CredentialID, by time.Duration)
 }
 
 // TestPointerStore holds a PointerStore to the contract of package publish. open makes an empty store and cleans it up by itself;
@@ -38,6 +42,7 @@ func TestPointerStore(t *testing.T, open func(t *testing.T) PointerHarness) {
 		{"race", raceTests()},
 		{"grant", grantTests()},
 		{"fence", fenceTests()},
+		{"opens", opensTests()},
 		{"upload", uploadTests()},
 		{"direct", directTests()},
 		{"delete", deleteTests()},
@@ -54,6 +59,8 @@ func TestPointerStore(t *testing.T, open func(t *testing.T) PointerHarness) {
 		{"break", breakTests()},
 		{"policy", policyTests()},
 		{"audit", auditTests()},
+		{"credential", credentialTests()},
+		{"limit", limitTests()},
 		{"read", readTests()},
 		{"revision", revisionTests()},
 		{"resolve", resolveTests()},
@@ -61,6 +68,7 @@ func TestPointerStore(t *testing.T, open func(t *testing.T) PointerHarness) {
 		{"history", historyTests()},
 		{"browse", browseTests()},
 		{"overview", overviewTests()},
+		{"reach", reachTests()},
 		{"epoch", epochTests()},
 		{"event", eventTests()},
 	}

@@ -21,7 +21,7 @@ func auditTests() []pointerTest {
 func (s *suite) entries() (all []publish.AuditEntry) {
 	s.Helper()
 	for before := int64(0); ; {
-		page, err := s.Store.Audit(s.Context(), before, 2)
+		page, err := s.Store.Audit(s.Context(), publish.Everything, before, 2)
 		s.ok(err)
 		all = append(all, page.Entries...)
 		if before = page.Next; before == 0 {
@@ -118,7 +118,7 @@ func testAuditRefusals(s *suite) {
 	s.same("the pin", s.entries()[0].Refused, publish.Code(""))
 	_, err := s.Store.NumberEvents(s.Context(), 100)
 	s.ok(err)
-	page, err := s.Store.Events(s.Context(), publish.EventsRequest{Prefix: string(key), Before: &publish.NewestEvent, Limit: 100})
+	page, err := s.Store.Events(s.Context(), publish.EventsRequest{Reach: publish.Everything, Prefix: string(key), Before: &publish.NewestEvent, Limit: 100})
 	s.ok(err)
 	pins := 0
 	for _, event := range page.Events {

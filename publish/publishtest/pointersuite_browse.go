@@ -79,7 +79,7 @@ func testBrowsePages(s *suite) {
 		{Text: "nowhere"},
 	} {
 		for _, sub := range []string{"", "/a", "/z/", "/z/\U0010ffff"} {
-			filter.Prefix = s.prefix + sub
+			filter.Reach, filter.Prefix = publish.Everything, s.prefix+sub
 			for _, sort := range publish.BrowseSorts() {
 				filter.Sort = sort
 				var want []publish.BrowseRow
@@ -147,6 +147,9 @@ func (s *suite) browse(query publish.BrowseQuery, held int) (all []publish.Brows
 		if len(found.Rows) < query.Limit && found.Searched < query.Bound || found.End.Sort != query.Sort || pages > 200 {
 			s.Fatalf("%+v: a page with %d rows of %d searched ends at %+v", query, len(found.Rows), found.Searched, *found.End)
 		}
+		if name := publish.Key(found.End.Name); name != "" && !query.Reach.Has(name) {
+			s.Fatalf("%+v: a page ends at %s", query, name)
+		}
 		query.From = found.End
 	}
 }
@@ -157,7 +160,7 @@ func testBrowseTree(s *suite) {
 		s.output(s.acquire(s.key(name), "w"), name)
 	}
 	for _, limit := range []int{1, 2, 100} {
-		query := publish.BrowseQuery{Bound: 100, BrowseRequest: publish.BrowseRequest{Prefix: s.prefix + "/", Delimiter: true, Sort: publish.SortName, Limit: limit}}
+		query := publish.BrowseQuery{Bound: 100, BrowseRequest: publish.BrowseRequest{Reach: publish.Everything, Prefix: s.prefix + "/", Delimiter: true, Sort: publish.SortName, Limit: limit}}
 		var got []string
 		for {
 			found, err := s.Store.Browse(s.Context(), query)
@@ -184,7 +187,7 @@ func testBrowseRow(s *suite) {
 	key := s.key("k")
 	row := func() publish.BrowseRow {
 		s.Helper()
-		found, err := s.Store.Browse(s.Context(), publish.BrowseQuery{Bound: 10, BrowseRequest: publish.BrowseRequest{Prefix: s.prefix, Sort: publish.SortAge, Limit: 10}})
+		found, err := s.Store.Browse(s.Context(), publish.BrowseQuery{Bound: 10, BrowseRequest: publish.BrowseRequest{Reach: publish.Everything, Prefix: s.prefix, Sort: publish.SortAge, Limit: 10}})
 		s.ok(err)
 		if len(found.Rows) != 1 {
 			s.Fatalf("%+v", found)

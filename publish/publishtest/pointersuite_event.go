@@ -3,6 +3,7 @@ package publishtest
 import (
 	"errors"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -44,7 +45,7 @@ func (s *suite) events(prefix string) (all []publish.Event) {
 	s.Helper()
 	s.number()
 	for after := publish.OldestEvent; ; {
-		page, err := s.Store.Events(s.Context(), publish.EventsRequest{Prefix: prefix, After: &after, Limit: 100})
+		page, err := s.Store.Events(s.Context(), publish.EventsRequest{Reach: publish.Everything, Prefix: prefix, After: &after, Limit: 100})
 		if err != nil || page.Next == nil {
 			s.Fatalf("events after %s: %+v, %v", after, page, err)
 		}
@@ -193,7 +194,7 @@ func testNoEvents(s *suite) {
 
 // testEventPages: pages of every size, both ways, with and without a prefix, hold the same; numbers have no gaps.
 func testEventPages(s *suite) {
-	page, err := s.Store.Events(s.Context(), publish.EventsRequest{Limit: 10})
+	page, err := s.Store.Events(s.Context(), publish.EventsRequest{Reach: publish.Everything, Limit: 10})
 	if err != nil || len(page.Events) != 0 || page.Next == nil {
 		s.Fatalf("the end of an empty feed: %+v, %v", page, err)
 	}
@@ -208,12 +209,12 @@ func testEventPages(s *suite) {
 	s.same("all", len(all), 6)
 	for sub, count := range map[string]int{"": 6, "/x": 5, "/x/": 3, "/x_": 1, "/%": 0, "/y/1": 1, "/none": 0} {
 		prefix := s.prefix + sub
-		want := slices.DeleteFunc(slices.Clone(all), func(e publish.Event) bool { return !hasPrefix(e, prefix) })
+		want := slices.DeleteFunc(slices.Clone(all), func(e publish.Event) bool { return !strings.HasPrefix(string(e.Key), prefix) })
 		s.same("with "+sub, len(want), count)
 		for _, limit := range []int{1, 2, 5, 1000} {
 			var up, down []publish.Event
 			for after := start; ; {
-				page, err := s.Store.Events(s.Context(), publish.EventsRequest{Prefix: prefix, After: &after, Limit: limit})
+				page, err := s.Store.Events(s.Context(), publish.EventsRequest{Reach: publish.Everything, Prefix: prefix, After: &after, Limit: limit})
 				if err != nil || len(page.Events) > limit || page.Next == nil {
 					s.Fatalf("%+v, %v", page, err)
 				}
@@ -223,7 +224,7 @@ func testEventPages(s *suite) {
 				after = *page.Next
 			}
 			for before := &publish.NewestEvent; before != nil; {
-				page, err := s.Store.Events(s.Context(), publish.EventsRequest{Prefix: prefix, Before: before, Limit: limit})
+				page, err := s.Store.Events(s.Context(), publish.EventsRequest{Reach: publish.Everything, Prefix: prefix, Before: before, Limit: limit})
 				if err != nil || len(page.Events) > limit {
 					s.Fatalf("%+v, %v", page, err)
 				}
@@ -234,7 +235,7 @@ func testEventPages(s *suite) {
 			s.same("newest first", down, append([]publish.Event(nil), want...))
 		}
 	}
-	now, err := s.Store.Events(s.Context(), publish.EventsRequest{Limit: 10})
+	now, err := s.Store.Events(s.Context(), publish.EventsRequest{Reach: publish.Everything, Limit: 10})
 	if err != nil || *now.Next != all[5].Cursor {
 		s.Errorf("now is %v, %v; want %s", now.Next, err, all[5].Cursor)
 	}
@@ -251,7 +252,7 @@ func testEventRestored(s *suite) {
 	s.output(s.acquire(s.key("c"), "a"), "two")
 	s.number()
 	for _, prefix := range []string{"", s.prefix + "/b", s.prefix + "/none"} {
-		page, err := s.Store.Events(s.Context(), publish.EventsRequest{Prefix: prefix, After: &lost, Limit: 100})
+		page, err := s.Store.Events(s.Context(), publish.EventsRequest{Reach: publish.Everything, Prefix: prefix, After: &lost, Limit: 100})
 		if err != nil || len(page.Events) == 0 {
 			s.Fatalf("after the lost %s: %+v, %v", lost, page, err)
 		}
@@ -275,15 +276,15 @@ func testEventsAhead(s *suite) {
 	newest := all[len(all)-1].Cursor
 	for _, ahead := range []publish.EventCursor{{Epoch: newest.Epoch, N: newest.N + 1}, {Epoch: newest.Epoch + 1}, publish.NewestEvent} {
 		for _, prefix := range []string{"", s.prefix + "/", s.prefix + "/none"} {
-			_, err := s.Store.Events(s.Context(), publish.EventsRequest{Prefix: prefix, After: &ahead, Limit: 10})
+			_, err := s.Store.Events(s.Context(), publish.EventsRequest{Reach: publish.Everything, Prefix: prefix, After: &ahead, Limit: 10})
 			s.refused(err, publish.Error{Code: publish.ErrCursorExpired, Newest: &newest})
 		}
 	}
-	page, err := s.Store.Events(s.Context(), publish.EventsRequest{After: &newest, Limit: 10})
+	page, err := s.Store.Events(s.Context(), publish.EventsRequest{Reach: publish.Everything, After: &newest, Limit: 10})
 	if err != nil || len(page.Events) != 0 || *page.Next != newest {
 		s.Errorf("after the newest: %+v, %v", page, err)
 	}
-	page, err = s.Store.Events(s.Context(), publish.EventsRequest{Before: &publish.EventCursor{Epoch: newest.Epoch, N: newest.N + 9}, Limit: 1})
+	page, err = s.Store.Events(s.Context(), publish.EventsRequest{Reach: publish.Everything, Before: &publish.EventCursor{Epoch: newest.Epoch, N: newest.N + 9}, Limit: 1})
 	if err != nil || len(page.Events) != 1 || page.Events[0].Cursor != newest {
 		s.Errorf("before one that is ahead: %+v, %v", page, err)
 	}
@@ -303,10 +304,10 @@ func testEventsTrimmed(s *suite) {
 	}
 	trim(time.Hour, 10, 0)
 	trim(-time.Hour, 2, 2)
-	_, err := s.Store.Events(s.Context(), publish.EventsRequest{After: &all[0].Cursor, Limit: 10})
+	_, err := s.Store.Events(s.Context(), publish.EventsRequest{Reach: publish.Everything, After: &all[0].Cursor, Limit: 10})
 	s.refused(err, publish.Error{Code: publish.ErrCursorExpired, Oldest: &all[1].Cursor})
 	for _, after := range []publish.EventCursor{publish.OldestEvent, all[1].Cursor} {
-		page, err := s.Store.Events(s.Context(), publish.EventsRequest{After: &after, Limit: 10})
+		page, err := s.Store.Events(s.Context(), publish.EventsRequest{Reach: publish.Everything, After: &after, Limit: 10})
 		if err != nil {
 			s.Fatal(err)
 		}
@@ -316,7 +317,7 @@ func testEventsTrimmed(s *suite) {
 	trim(-time.Hour, 2, 0)
 	s.output(s.acquire(s.key("d"), "a"), "d")
 	s.number()
-	page, err := s.Store.Events(s.Context(), publish.EventsRequest{After: &all[2].Cursor, Limit: 10})
+	page, err := s.Store.Events(s.Context(), publish.EventsRequest{Reach: publish.Everything, After: &all[2].Cursor, Limit: 10})
 	if err != nil || len(page.Events) != 1 || page.Events[0].Cursor.N != all[2].Cursor.N+1 {
 		s.Errorf("numbers go on with %+v, %v", page, err)
 	}

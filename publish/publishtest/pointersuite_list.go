@@ -21,7 +21,7 @@ func listTests() []pointerTest {
 func testListNothing(s *suite) {
 	s.upload(s.acquire(s.key("k"), "a"), "f", "one")
 	for _, delimiter := range []string{"", "/"} {
-		page, err := s.Store.List(s.Context(), publish.ListRequest{Prefix: s.prefix + "/", Delimiter: delimiter, Limit: 10})
+		page, err := s.Store.List(s.Context(), publish.ListRequest{Reach: publish.Everything, Prefix: s.prefix + "/", Delimiter: delimiter, Limit: 10})
 		if err != nil || page.Keys == nil || page.Prefixes == nil {
 			s.Fatalf("%#v, %v", page, err)
 		}
@@ -41,7 +41,7 @@ func testListPages(s *suite) {
 		for _, delimiter := range []string{"", "/"} {
 			want := listModel(names, s.prefix, sub, delimiter)
 			for _, limit := range []int{1, 2, 3, 7, 1000} {
-				got := s.list(publish.ListRequest{Prefix: s.prefix + sub, Delimiter: delimiter, Limit: limit})
+				got := s.list(publish.ListRequest{Reach: publish.Everything, Prefix: s.prefix + sub, Delimiter: delimiter, Limit: limit})
 				s.same(fmt.Sprintf("prefix %q, delimiter %q, limit %d", sub, delimiter, limit), got, want)
 			}
 		}
@@ -120,7 +120,7 @@ func testListAfter(s *suite) {
 		if test.after == "/" {
 			test.after = "" // Before everything: the listing's own prefix would stand for all of it.
 		}
-		req := publish.ListRequest{Prefix: s.prefix + test.sub, Delimiter: test.delimiter, Limit: 10}
+		req := publish.ListRequest{Reach: publish.Everything, Prefix: s.prefix + test.sub, Delimiter: test.delimiter, Limit: 10}
 		if test.after != "" {
 			req.After = s.prefix + test.after
 		}
@@ -136,7 +136,7 @@ func testListFacts(s *suite) {
 	source := int64(8)
 	s.publish(publish.PublishRequest{Grant: a, Primary: "f.png", SourceRevision: &source, Metadata: map[string]string{"a": "ü"}})
 	for range 2 {
-		page, err := s.Store.List(s.Context(), publish.ListRequest{Prefix: s.prefix, Limit: 10})
+		page, err := s.Store.List(s.Context(), publish.ListRequest{Reach: publish.Everything, Prefix: s.prefix, Limit: 10})
 		if err != nil {
 			s.Fatal(err)
 		}

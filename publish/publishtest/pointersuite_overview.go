@@ -146,7 +146,7 @@ func testFeed[Row any](s *suite, all []Row, place func(Row) *publish.FeedPlace, 
 			return len(key) < len(s.prefix+sub) || key[:len(s.prefix+sub)] != s.prefix+sub
 		})
 		for _, size := range feedSizes {
-			query := publish.FeedQuery{Prefix: s.prefix + sub, Limit: size.limit, Bound: size.bound}
+			query := publish.FeedQuery{Reach: publish.Everything, Prefix: s.prefix + sub, Limit: size.limit, Bound: size.bound}
 			if sub == "" {
 				query.Prefix = ""
 			}

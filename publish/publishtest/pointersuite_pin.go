@@ -155,7 +155,7 @@ func testPinShows(s *suite) {
 	s.output(a, "one")
 	pin := s.pin(pinRequest(a.Key)).Pin
 	s.same("pointer", *s.pointer(a.Key).Pinned, pin)
-	page, err := s.Store.List(s.Context(), publish.ListRequest{Prefix: string(a.Key), Limit: 10})
+	page, err := s.Store.List(s.Context(), publish.ListRequest{Reach: publish.Everything, Prefix: string(a.Key), Limit: 10})
 	s.ok(err)
 	s.same("list", *page.Keys[0].Pinned, pin)
 	history, err := s.Store.History(s.Context(), a.Key, 0, 10)

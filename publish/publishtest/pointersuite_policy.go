@@ -46,7 +46,7 @@ func testPolicies(s *suite) {
 	var got []publish.Policy
 	var after *string
 	for pages := 0; ; pages++ {
-		page, err := s.Store.Policies(s.Context(), after, 1)
+		page, err := s.Store.Policies(s.Context(), publish.Everything, after, 1)
 		s.ok(err)
 		got = append(got, page.Policies...)
 		if after = page.Next; after == nil {
@@ -58,7 +58,7 @@ func testPolicies(s *suite) {
 	s.setPolicy(publish.Policy{Prefix: "a0", KeepGenerations: 2})
 	s.ok(s.Store.UnsetPolicy(s.Context(), "", "ops"))
 	s.ok(s.Store.UnsetPolicy(s.Context(), "", "ops"))
-	page, err := s.Store.Policies(s.Context(), nil, 10)
+	page, err := s.Store.Policies(s.Context(), publish.Everything, nil, 10)
 	s.ok(err)
 	s.same("policies", page.Policies, []publish.Policy{all[1], {Prefix: "a0", FenceMode: publish.FenceAccepted, KeepGenerations: 2}})
 }

@@ -48,7 +48,7 @@ func testRetireReads(s *suite) {
 	resolved, err := s.Store.Resolve(s.Context(), []publish.Key{a.Key, s.key("none")})
 	s.ok(err)
 	s.same("resolved", resolved, []publish.Resolved{{Key: a.Key, Retired: true}, {Key: s.key("none")}})
-	page, err := s.Store.List(s.Context(), publish.ListRequest{Prefix: string(a.Key), Limit: 10})
+	page, err := s.Store.List(s.Context(), publish.ListRequest{Reach: publish.Everything, Prefix: string(a.Key), Limit: 10})
 	s.ok(err)
 	s.same("listed keys", len(page.Keys)+len(page.Prefixes), 0)
 

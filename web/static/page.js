@@ -62,7 +62,7 @@ onclick = ({ target }) => {
 	if (button) copy(button.dataset.copy || button.previousElementSibling.textContent);
 };
 
-for (const field of all("[name=by]")) {
+for (const field of all("[name=by]:not([type=hidden])")) {
 	field.value ||= kept("by") ?? "";
 	field.form.addEventListener("submit", () => kept("by", field.value));
 }

@@ -1,0 +1,85 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/pawlhq/pawl/blobstore"
+	"github.com/pawlhq/pawl/publish"
+)
+
+// authSettings say who may do what.
+type authSettings struct {
+	// required asks everybody for a credential.
+	required bool
+	// public is the keys that anybody may read without one.
+	public publish.Reach
+}
+
+const (
+	authRequired = "required"
+	authNone     = "none"
+	// publicAll is the word for all keys in PAWL_PUBLIC_READ.
+	publicAll = "all"
+)
+
+func (a *app) authSettings() (s authSettings, err error) {
+	switch text := a.getenv("PAWL_AUTH"); text {
+	case "", authNone:
+	case authRequired:
+		s.required = true
+	default:
+		return s, configError{fmt.Errorf("PAWL_AUTH is %q; it must be %s or %s", text, authRequired, authNone)}
+	}
+	list := a.getenv("PAWL_PUBLIC_READ")
+	if s.public, err = publicReach(list); err != nil {
+		return s, configError{fmt.Errorf("PAWL_PUBLIC_READ: %w", err)}
+	}
+	if !s.required && list != "" {
+		return s, configError{fmt.Errorf("PAWL_PUBLIC_READ is set, but nobody is asked for a credential, so everybody may read and change everything: "+
+			"set PAWL_AUTH=%s too, or leave PAWL_PUBLIC_READ out", authRequired)}
+	}
+	return s, nil
+}
+
+// publicReach reads prefixes split by commas, or "all".
+func publicReach(list string) (publish.Reach, error) {
+	switch list {
+	case "":
+		return publish.Reach{}, nil
+	case publicAll:
+		return publish.Everything, nil
+	}
+	var prefixes []string
+	for entry := range strings.SplitSeq(list, ",") {
+		prefix := strings.TrimSpace(entry)
+		scope, err := publish.ParseScope(publish.VerbRead.String() + ":" + prefix)
+		if err != nil {
+			return publish.Reach{}, fmt.Errorf("%q is no prefix of keys: write prefixes as in press/,posters/2026, split by commas, or %s for all keys", entry, publicAll)
+		}
+		prefixes = append(prefixes, scope.Prefix)
+	}
+	return publish.ReachOf(prefixes...), nil
+}
+
+// authFinding says whether callers are asked for a credential.
+func (a *app) authFinding(s serverSettings) blobstore.Finding {
+	found := blobstore.Finding{Name: "authentication", Level: blobstore.LevelOK, Seen: "everybody is asked for a credential"}
+	switch {
+	case s.auth.required && s.auth.public.All():
+		found.Seen = "everybody is asked for a credential to change something; all keys are read without one"
+	case s.auth.required && !s.auth.public.Empty():
+		found.Seen = "everybody is asked for a credential, but for reading what PAWL_PUBLIC_READ lists"
+	case s.auth.required:
+	case loopback(s.listen):
+		found.Level, found.Cure = blobstore.LevelNote, "set PAWL_AUTH="+authRequired+" to serve others"
+		found.Seen = "nobody is asked for a credential, so pawl serve listens on this machine alone"
+	case a.getenv("PAWL_ALLOW_UNAUTHENTICATED") == "true":
+		found.Level, found.Cure = blobstore.LevelWarn, "set PAWL_AUTH="+authRequired+" unless something in front knows your users"
+		found.Seen = "nobody is asked for a credential, so whoever reaches " + s.listen + " may do everything"
+	default:
+		found.Level, found.Cure = blobstore.LevelFail, "set PAWL_AUTH="+authRequired+", or listen on "+defaultListen
+		found.Seen = "nobody is asked for a credential, so pawl serve refuses to listen on " + s.listen
+	}
+	return found
+}
