@@ -23,9 +23,9 @@ const (
 type Options struct {
 	// Credential is sent as a bearer token, when there is one.
 	Credential string
-	// CredentialSource is asked for the bearer token of each request instead, where it changes while a program runs, as the tokens of
-	// workloads do that are good for some minutes only. It is called from many goroutines at once; its error fails the call, unrepeated.
-	CredentialSource func() (string, error)
+	// CredentialFile names a file that holds the credential instead. It is read for each request, so one that was replaced (by a rename, lest half of it
+	// be sent) is used from then on.
+	CredentialFile string
 	// RetryFor is how long after its start a call may begin a repetition; 0 means DefaultRetryFor, negative
 	// means never. A call ends at the latest one Timeout later.
 	RetryFor time.Duration
@@ -50,7 +50,7 @@ type Client struct {
 	// straight follows no redirect: what may lead to the blob store is followed step by step, and signed requests to it go nowhere else.
 	straight   *http.Client
 	noWay      atomic.Bool // the blob store was found to be out of reach
-	credential func() (string, error)
+	credential *credential
 	userAgent  string
 	retry      retryPolicy
 	timeout    time.Duration
@@ -71,6 +71,10 @@ func New(baseURL string, opts Options) (*Client, error) {
 	case u.RawQuery != "" || u.Fragment != "":
 		return nil, fmt.Errorf("server address %q: must not hold a query or fragment", u.Redacted())
 	}
+	credential, err := newCredential(opts.Credential, opts.CredentialFile)
+	if err != nil {
+		return nil, err
+	}
 	transport := opts.Transport
 	if transport == nil {
 		transport = NewTransport()
@@ -78,10 +82,6 @@ func New(baseURL string, opts Options) (*Client, error) {
 	log := opts.Log
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
-	}
-	credential := opts.CredentialSource
-	if credential == nil {
-		credential = func() (string, error) { return opts.Credential, nil }
 	}
 	retryFor := cmp.Or(opts.RetryFor, DefaultRetryFor)
 	return &Client{

@@ -91,11 +91,7 @@ func (c *Client) newRequest(ctx context.Context, method, url string, body io.Rea
 		return nil, err
 	}
 	req.Header.Set("User-Agent", c.userAgent)
-	credential, err := c.credential()
-	if err != nil {
-		return nil, fmt.Errorf("credential: %w", err)
-	}
-	if credential != "" {
+	if credential := c.credential.current(); credential != "" {
 		req.Header.Set("Authorization", "Bearer "+credential)
 	}
 	if !lease.IsZero() {

@@ -2,3 +2,6 @@ package migrations
 
 // Files are the migrations, for tests that apply some of them.
 var Files = files
+
+// Rights are what a server does to each table.
+var Rights = rights

@@ -20,7 +20,13 @@ const (
 // ListenEvents listens on a connection of its own, beside the pool. Through a pooler that shares sessions notifications would reach others, or nobody;
 // as it can't be told from one that doesn't share them, no pooler is listened through: it shows as a process that isn't the one which Postgres named.
 func (s *Store) ListenEvents(ctx context.Context, woken func()) error {
-	config := s.pool.Config().ConnConfig.Copy()
+	pool := s.pool.Config()
+	config := pool.ConnConfig.Copy()
+	if pool.BeforeConnect != nil {
+		if err := pool.BeforeConnect(ctx, config); err != nil {
+			return publish.Unavailable("Postgres", err)
+		}
+	}
 	config.OnNotification = func(*pgconn.PgConn, *pgconn.Notification) { woken() }
 	conn, err := pgx.ConnectConfig(ctx, config)
 	if err != nil {

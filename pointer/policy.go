@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"math"
 	"time"
 
 	"github.com/pawlhq/pawl/publish"
@@ -82,34 +81,4 @@ const unsetPolicySQL = `SELECT pawl.unset_policy($1, $2)`
 func (s *Store) UnsetPolicy(ctx context.Context, prefix string, by publish.Operator) error {
 	_, err := s.change(ctx, unsetPolicySQL, prefix, string(by))
 	return err
-}
-
-const auditSQL = `SELECT pawl.audit_page($1, $2, $3, $4, $5, $6, $7)`
-
-// Audit returns one page of the changes to what is in a reach, newest first.
-func (s *Store) Audit(ctx context.Context, reach publish.Reach, before int64, limit int) (publish.AuditPage, error) {
-	if before == 0 {
-		before = math.MaxInt64
-	}
-	search := limit + 1
-	if !reach.All() {
-		search = max(search, publish.MaxAuditSearched)
-	}
-	from, to := ranges(reach, "")
-	var found struct {
-		Entries []publish.AuditEntry `json:"entries"`
-		Last    int64                `json:"last"` // the oldest one that was looked at
-		Looked  int                  `json:"looked"`
-	}
-	if _, err := s.read(ctx, &found, auditSQL, from, to, reach.All(), publish.NamedAuditActions(), before, limit+1, search); err != nil {
-		return publish.AuditPage{}, err
-	}
-	page := publish.AuditPage{Entries: found.Entries}
-	if len(page.Entries) > limit {
-		page.Entries = page.Entries[:limit]
-		page.Next = page.Entries[limit-1].ID
-	} else if found.Looked == search {
-		page.Next = found.Last
-	}
-	return page, nil
 }

@@ -103,6 +103,10 @@ func TestSchemaRefusesBadRows(t *testing.T) {
 		{"credentials_scopes", `INSERT INTO pawl.credentials (id, name, hash, scopes, created_at, created_by, request_sha256)
 			VALUES ('2123456789abcdef', 'a', sha256('a'), '{}', now(), 'ops', sha256('a'))`},
 		{"policies_prefix", `INSERT INTO pawl.policies VALUES ('ledgers/', 'granted')`},
+		{"audit_append_only", `UPDATE pawl.audit SET actor = 'nobody'`},
+		{"audit_append_only", `DELETE FROM pawl.audit`},
+		{"audit_append_only", `TRUNCATE pawl.audit`},
+		{"audit_append_only", `INSERT INTO pawl.audit (actor, action, subject) VALUES ('a', 'b', 'c'); DELETE FROM pawl.audit`},
 		{"policies_fence_mode", `INSERT INTO pawl.policies VALUES ('a', 'sometimes')`},
 	} {
 		err := exec(test.sql)

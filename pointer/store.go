@@ -10,6 +10,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -23,9 +24,9 @@ import (
 type Store struct {
 	pool    *pgxpool.Pool
 	timeout time.Duration
-	// lockSQL bounds how long a call waits for a lock, below timeout: a server that is still waiting for one doesn't notice that its
+	// lockTimeout, in milliseconds, and lockSQL, which sets it, bound how long a call waits for a lock, below timeout: a server that is still waiting for one doesn't notice that its
 	// client has left, and would carry the call out when nobody expects it any more.
-	lockSQL string
+	lockTimeout, lockSQL string
 
 	limits publish.GenerationLimits
 
@@ -43,6 +44,9 @@ type Options struct {
 	Timeout time.Duration
 	// MaxConns bounds the pool; 0 leaves it to pool_max_conns in the address, or pgx's default.
 	MaxConns int32
+	// Address is asked before each new connection, if it is set: what it returns is an address as Open takes it, of which the user and the password are
+	// used, so that these may change while the Store is open. When it fails, the connection does. Calls may be concurrent.
+	Address func() (dsn string, err error)
 	// Limits bound every generation whose uploads and publishes come by this Store.
 	Limits publish.GenerationLimits
 	// RequireSynchronous refuses grants, as unavailable, while the database may lose commits that it has answered; see Diagnosis.MayLoseCommits.
@@ -62,6 +66,9 @@ func Open(ctx context.Context, dsn string, opts Options) (*Store, error) {
 	if _, set := config.ConnConfig.RuntimeParams["application_name"]; !set {
 		config.ConnConfig.RuntimeParams["application_name"] = "pawl"
 	}
+	if opts.Address != nil {
+		config.BeforeConnect = func(_ context.Context, conn *pgx.ConnConfig) error { return readdress(conn, opts.Address) }
+	}
 	pool, err := pgxpool.NewWithConfig(ctx, config)
 	if err != nil {
 		return nil, fmt.Errorf("opening the pool of connections: %w", err)
@@ -69,10 +76,26 @@ func Open(ctx context.Context, dsn string, opts Options) (*Store, error) {
 	if opts.Timeout == 0 {
 		opts.Timeout = DefaultTimeout
 	}
-	lockSQL := fmt.Sprintf("SET LOCAL lock_timeout = %d", (opts.Timeout * 2 / 3).Milliseconds())
+	lockTimeout := strconv.FormatInt((opts.Timeout * 2 / 3).Milliseconds(), 10)
 	return &Store{
-		pool: pool, timeout: opts.Timeout, lockSQL: lockSQL, limits: opts.Limits, synchronous: synchronousGuard{required: opts.RequireSynchronous},
+		pool: pool, timeout: opts.Timeout, lockTimeout: lockTimeout, lockSQL: "SET LOCAL lock_timeout = " + lockTimeout,
+		limits: opts.Limits, synchronous: synchronousGuard{required: opts.RequireSynchronous},
 	}, nil
+}
+
+// readdress gives a connection that is about to be made the user and password of now.
+func readdress(conn *pgx.ConnConfig, address func() (string, error)) error {
+	dsn, err := address()
+	if err != nil {
+		return fmt.Errorf("reading the database's address again: %w", err)
+	}
+	// With the settings of a pool in it, which pgx alone doesn't know.
+	now, err := pgxpool.ParseConfig(dsn)
+	if err != nil {
+		return fmt.Errorf("reading the database's address again: %w", err)
+	}
+	conn.User, conn.Password = now.ConnConfig.User, now.ConnConfig.Password
+	return nil
 }
 
 // Close waits for running calls and closes all connections.
@@ -149,7 +172,11 @@ func (s *Store) change(ctx context.Context, sql string, args ...any) (outcome, e
 
 	var batch pgx.Batch
 	batch.Queue(beginSQL)
-	batch.Queue(s.lockSQL)
+	if client := publish.ClientOf(ctx); client.IsValid() {
+		batch.Queue(clientSQL, s.lockTimeout, client.WithZone("").String())
+	} else {
+		batch.Queue(s.lockSQL)
+	}
 	batch.Queue(sql, args...)
 	batch.Queue(commitSQL)
 	results := conn.SendBatch(ctx, &batch)

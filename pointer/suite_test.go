@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/pawlhq/pawl/internal/testenv"
+	"github.com/pawlhq/pawl/migrations"
 	"github.com/pawlhq/pawl/pointer"
 	"github.com/pawlhq/pawl/publish"
 	"github.com/pawlhq/pawl/publish/publishtest"
@@ -25,6 +26,27 @@ func TestStoreOnPostgresInDocker(t *testing.T) {
 	publishtest.TestPointerStore(t, func(t *testing.T) publishtest.PointerHarness {
 		return harness(t, testenv.DockerPostgres(t))
 	})
+}
+
+// A server's role needs no more than migrations.Grant gives it: the owner of the schema may be somebody else, who isn't known to the servers.
+func TestStoreOnPostgresAsItsOwnRole(t *testing.T) {
+	t.Parallel()
+	publishtest.TestPointerStore(t, func(t *testing.T) publishtest.PointerHarness {
+		dsn := testenv.Postgres(t)
+		harness := harness(t, dsn)
+		harness.Store = openStore(t, granted(t, dsn))
+		return harness
+	})
+}
+
+// granted returns the address of a database for a role with the rights of a server.
+func granted(t *testing.T, dsn string) (roleDSN string) {
+	t.Helper()
+	role, roleDSN := testenv.Role(t, dsn)
+	if err := migrations.Grant(context.Background(), dsn, role); err != nil {
+		t.Fatal(err)
+	}
+	return roleDSN
 }
 
 // harness moves time and policies by SQL, where the suite asks for it.

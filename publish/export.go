@@ -1,7 +1,9 @@
 package publish
 
 import (
+	"bytes"
 	"encoding/csv"
+	"encoding/json"
 	"fmt"
 	"io"
 	"maps"
@@ -50,6 +52,22 @@ func (c *CSV[Row]) Write(rows []Row) error {
 	return nil
 }
 
+// WriteNDJSON writes rows as JSON, one a line. What it was given is out when it returns.
+func WriteNDJSON[Row any](to io.Writer, rows []Row) error {
+	var lines bytes.Buffer
+	encoder := json.NewEncoder(&lines)
+	encoder.SetEscapeHTML(false)
+	for _, row := range rows {
+		if err := encoder.Encode(row); err != nil {
+			return fmt.Errorf("writing NDJSON: %w", err)
+		}
+	}
+	if _, err := lines.WriteTo(to); err != nil {
+		return fmt.Errorf("writing NDJSON: %w", err)
+	}
+	return nil
+}
+
 // harmless keeps a spreadsheet from taking a cell for a formula: a key or a holder may begin like one.
 func harmless(cell string) string {
 	if cell != "" && strings.ContainsRune("=+-@\t\r", rune(cell[0])) {
@@ -92,13 +110,14 @@ func LeaseTable() Table[Holding] {
 	}
 }
 
-// AuditTable is how the changes of people look as CSV.
+// AuditTable is how the audit looks as CSV.
 func AuditTable() Table[AuditEntry] {
 	return Table[AuditEntry]{
-		Columns: []string{"id", "at", "by", "action", "subject", "before", "after"},
+		Columns: []string{"id", "at", "by", "action", "subject", "before", "after", "from", "token", "refused"},
 		Cells: func(e AuditEntry) []string {
 			return []string{
 				strconv.FormatInt(e.ID, 10), timeCell(&e.At), string(e.By), e.Action, e.Subject, string(e.Before), string(e.After),
+				e.From, tokenCell(e.Token), string(e.Refused),
 			}
 		},
 	}

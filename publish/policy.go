@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"math"
-	"slices"
 	"strings"
 	"time"
 )
@@ -50,56 +49,7 @@ type PolicyPage struct {
 	Next *string `json:"next,omitempty"`
 }
 
-// AuditEntry is one change that a person made.
-type AuditEntry struct {
-	ID int64    `json:"id"`
-	At Time     `json:"at"`
-	By Operator `json:"by"`
-	// Action is "rollback", "retire", "pin", "unpin", "break-lease", "policy", "create-credential", "rotate-credential" or "revoke-credential"; Subject is the
-	// key, the prefix of the policy, or the id of the credential.
-	Action  string `json:"action"`
-	Subject string `json:"subject"`
-	// Before and After are what was changed, as JSON; absent where there was or is nothing.
-	Before json.RawMessage `json:"before,omitempty"`
-	After  json.RawMessage `json:"after,omitempty"`
-}
-
-// AuditPage is one page of changes, newest first.
-type AuditPage struct {
-	Entries []AuditEntry `json:"entries"`
-	// Next is the before of the next page, 0 on the last one. A page may hold fewer entries than its limit, and none, before the last one.
-	Next int64 `json:"next,omitempty"`
-}
-
-// namedActions are those of entries whose subject is a key or a prefix.
-var namedActions = []string{"rollback", "retire", "pin", "unpin", "break-lease", "policy"}
-
-// NamedAuditActions lists the actions of entries whose subject is a key or a prefix.
-func NamedAuditActions() []string { return slices.Clone(namedActions) }
-
-// In reports whether an entry is for somebody with a reach: one about a key or a prefix is when the reach holds the key of that name, with which it also holds all
-// that is below; one about something that has scopes, as its After says, or else its Before, when these are within the reach; any other one when it holds every key.
-func (e AuditEntry) In(reach Reach) bool {
-	if slices.Contains(namedActions, e.Action) {
-		return reach.Has(Key(e.Subject))
-	}
-	facts := e.After
-	if facts == nil {
-		facts = e.Before
-	}
-	var about struct {
-		Scopes Scopes `json:"scopes"`
-	}
-	if json.Unmarshal(facts, &about) != nil || about.Scopes == nil {
-		return reach.All()
-	}
-	return about.Scopes.Within(reach)
-}
-
-// MaxAuditSearched bounds how many entries one page of the audit looks at: where few are in the reach, a page is short and yet has a Next.
-const MaxAuditSearched = 2000
-
-// PolicyStore is the part of PointerStore that keeps policies, and the record of who changed what. A policy is in force for every request
+// PolicyStore is the part of PointerStore that keeps policies. A policy is in force for every request
 // that starts after its call has returned.
 type PolicyStore interface {
 	// Policies returns those that hold for any key of the reach and whose prefix follows after; nil is from the first on.
@@ -107,8 +57,6 @@ type PolicyStore interface {
 	// SetPolicy replaces the policy of its prefix. UnsetPolicy removes it; a prefix that has none is left as it is.
 	SetPolicy(ctx context.Context, policy Policy, by Operator) error
 	UnsetPolicy(ctx context.Context, prefix string, by Operator) error
-	// Audit returns changes that are in the reach (AuditEntry.In) with ids below before (0: from the newest).
-	Audit(ctx context.Context, reach Reach, before int64, limit int) (AuditPage, error)
 }
 
 func (p Policy) validate() error {
@@ -182,14 +130,4 @@ func (s *Service) UnsetPolicy(ctx context.Context, prefix string, by Operator) e
 		return err
 	}
 	return s.refused(ctx, s.Pointers.UnsetPolicy(ctx, prefix, by))
-}
-
-// Audit returns one page of the changes that people made to what is in a reach; see AuditEntry.In.
-func (s *Service) Audit(ctx context.Context, reach Reach, before int64, limit int) (AuditPage, error) {
-	limit, err := pageLimit(limit)
-	if err != nil {
-		return AuditPage{}, err
-	}
-	page, err := s.Pointers.Audit(ctx, reach, before, limit)
-	return page, s.refused(ctx, err)
 }

@@ -21,6 +21,7 @@ type PointerStore interface {
 	PublishStore
 	OperatorStore
 	PolicyStore
+	AuditStore
 	CredentialStore
 	ReadStore
 	ResolveStore
@@ -111,6 +112,7 @@ type Service struct {
 	arrivals    arrivals
 	completions completions
 	inFlight    inFlight
+	refusals    refusalMemory
 	sweeping    sync.Mutex // held by Sweep
 	sweptTo     *DueUpload // where the last Sweep ended, nil for the end of all
 }

@@ -1315,7 +1315,7 @@ def _credential_file() -> str:
 
 def _read_credential(file: str) -> str:
     with io.open(file, encoding="utf-8") as source:
-        return source.read().strip()
+        return source.read(16384).strip()
 
 
 def _default_holder() -> str:

@@ -91,6 +91,7 @@ var askCases = map[string]asked{
 	"GET /activity":                      {of: asksAny, verb: publish.VerbRead},
 	"GET /rejections":                    {of: asksAny, verb: publish.VerbRead},
 	"GET /leases":                        {of: asksAny, verb: publish.VerbRead},
+	"GET /audit":                         {of: asksAny, verb: publish.VerbAdmin},
 	"GET /policies":                      {of: asksCredential, verb: publish.VerbRead},
 	"POST /policies":                     {of: asksAny, verb: publish.VerbAdmin, headers: formHeader, body: "prefix=team-a%2Fx&fence_mode=granted"},
 	"GET /upload":                        {of: asksAny, verb: publish.VerbRead},

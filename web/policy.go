@@ -4,7 +4,6 @@ import (
 	"math"
 	"net/http"
 	"net/url"
-	"strconv"
 	"time"
 
 	"github.com/pawlhq/pawl/publish"
@@ -128,55 +127,4 @@ func (c *call) policyPrefix() (string, publish.Operator, error) {
 	}
 	by, _, err := c.operator()
 	return prefix, by, err
-}
-
-// audit shows a page of the changes that people made, newest first.
-func (h *Handler) audit(c *call) error {
-	query, err := c.query("before", "limit", "format")
-	if err != nil {
-		return err
-	}
-	limit, err := limitOf(query)
-	if err != nil {
-		return err
-	}
-	before, err := beforeOf(query)
-	if err != nil {
-		return err
-	}
-	read := func() (publish.AuditPage, error) {
-		return h.service.Audit(c.Request().Context(), c.adminReach(), before, limit)
-	}
-	asCSV, err := c.wantsCSV(query.Get("format"))
-	if err != nil {
-		return err
-	}
-	if asCSV {
-		return export(c, query, "audit", publish.AuditTable(), &limit, func() ([]publish.AuditEntry, string, error) {
-			page, err := read()
-			if before = page.Next; before == 0 {
-				return page.Entries, "", err
-			}
-			return page.Entries, strconv.FormatInt(before, 10), err
-		})
-	}
-	page, err := read()
-	if err != nil {
-		return err
-	}
-	page.Entries = notNil(page.Entries)
-	return respond(c, http.StatusOK, page)
-}
-
-// beforeOf reads where a page of the audit goes on; 0 is from the newest.
-func beforeOf(query url.Values) (int64, error) {
-	text := query.Get("before")
-	if text == "" {
-		return 0, nil
-	}
-	before, err := strconv.ParseInt(text, 10, 64)
-	if err != nil || before < 1 {
-		return 0, publish.InvalidField(publish.ErrInvalidRequest, "before", "must be the next of the page before")
-	}
-	return before, nil
 }

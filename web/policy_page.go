@@ -23,6 +23,7 @@ type policiesPage struct {
 	Policies []publish.Policy
 	Next     string
 	Action   string
+	Audit    string     // the page of who changed what
 	By       string     // the name of the credential of who sets one; "" where people say who they are
 	Form     url.Values // what the form holds
 	Problem  string     // why what was sent was refused
@@ -72,7 +73,7 @@ func (h *Handler) showPolicies(c *call, status int, query, form url.Values, prob
 		return err
 	}
 	page := policiesPage{
-		frame: h.frame("Policies"), By: c.caller.Name, Policies: list.Policies, Action: h.links.policies(""), Form: form, Problem: problem,
+		frame: h.frame("Policies"), By: c.caller.Name, Policies: list.Policies, Action: h.links.policies(""), Audit: h.links.feed("/audit", nil), Form: form, Problem: problem,
 	}
 	if list.Next != nil {
 		page.Next = h.links.policies(*list.Next)

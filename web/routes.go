@@ -120,6 +120,7 @@ func routes() []route {
 		{post, page + "/-/upload", needs(write), (*Handler).sendUpload},
 		{get, "/upload", anywhere(read), (*Handler).uploadPage},
 		{post, "/upload", anywhere(write), (*Handler).sendUpload},
+		{get, "/audit", anywhere(admin), (*Handler).auditPage},
 		{get, "/policies", credential(read), (*Handler).policiesPage},
 		{post, "/policies", anywhere(admin), (*Handler).changePolicy},
 		{get, "/static/:file", open(), (*Handler).static},

@@ -181,6 +181,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			r = &stripped
 		}
 	}
+	r = r.WithContext(publish.WithClient(r.Context(), h.clientAddress(r)))
 	h.echo.ServeHTTP(w, r)
 }
 

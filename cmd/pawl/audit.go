@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -14,10 +15,13 @@ import (
 // auditCommand shows who changed what.
 func (a *app) auditCommand() *cobra.Command {
 	var limit int
+	var export bool
 	cmd := &cobra.Command{
 		Use:   "audit",
-		Short: "Show who rolled back, pinned, retired, broke leases, and changed policies and credentials, newest first",
-		Args:  cobra.NoArgs,
+		Short: "Show who rolled back, pinned, retired, broke leases, and changed policies and credentials, and who was refused it, newest first",
+		Long: "Show who rolled back, pinned, retired, broke leases, and changed policies and credentials, and who was refused it, newest first.\n\n" +
+			"With --export all entries are printed, each as JSON on a line of its own (NDJSON). What a request doesn't bring is asked for again.",
+		Args: cobra.NoArgs,
 		RunE: a.verb(func(ctx context.Context, _ []string) error {
 			if limit < 1 || limit > publish.MaxPageSize {
 				return usageError{fmt.Errorf("--limit %d: must be from 1 to %d", limit, publish.MaxPageSize)}
@@ -27,11 +31,31 @@ func (a *app) auditCommand() *cobra.Command {
 				return err
 			}
 			defer c.Close()
+			if export {
+				return a.exportAudit(ctx, c)
+			}
 			return a.printAudit(ctx, c, limit)
 		}),
 	}
 	cmd.Flags().IntVar(&limit, "limit", publish.DefaultPageSize, "how many entries to show")
+	cmd.Flags().BoolVar(&export, "export", false, "print all entries, one JSON object a line")
 	return cmd
+}
+
+// exportAudit prints all entries, page after page: unlike one long answer, a page that breaks off is asked for again.
+func (a *app) exportAudit(ctx context.Context, c *client.Client) error {
+	for before := int64(0); ; {
+		page, err := c.Audit(ctx, before, publish.MaxPageSize)
+		if err != nil {
+			return err
+		}
+		if err := publish.WriteNDJSON(a.stdout, page.Entries); err != nil {
+			return ioError{err}
+		}
+		if before = page.Next; before == 0 {
+			return nil
+		}
+	}
 }
 
 func (a *app) printAudit(ctx context.Context, c *client.Client, limit int) error {
@@ -49,9 +73,16 @@ func (a *app) printAudit(ctx context.Context, c *client.Client, limit int) error
 		return a.printJSON(page)
 	}
 	a.table(func(w io.Writer) {
-		row(w, "WHEN\tWHO\tWHAT\tOF\tBEFORE\tAFTER")
+		row(w, "WHEN\tWHO\tFROM\tWHAT\tOF\tTOKEN\tBEFORE\tAFTER")
 		for _, e := range page.Entries {
-			row(w, "%s\t%s\t%s\t%q\t%s\t%s", stamp(&e.At), e.By, e.Action, e.Subject, orDash(e.Before), orDash(e.After))
+			what, token := e.Action, "-"
+			if e.Refused != "" {
+				what += " (" + string(e.Refused) + ")"
+			}
+			if e.Token != 0 {
+				token = fmt.Sprint(e.Token)
+			}
+			row(w, "%s\t%s\t%s\t%s\t%q\t%s\t%s\t%s", stamp(&e.At), e.By, cmp.Or(e.From, "-"), what, e.Subject, token, orDash(e.Before), orDash(e.After))
 		}
 	})
 	return nil

@@ -72,7 +72,7 @@ func checkCollect(s serverSettings, opts publish.CollectOptions) error {
 }
 
 func (a *app) collect(ctx context.Context, s serverSettings, opts publish.CollectOptions) error {
-	pointers, err := pointer.Open(ctx, s.databaseURL, pointer.Options{})
+	pointers, err := pointer.Open(ctx, s.databaseURL, s.pointerOptions())
 	if err != nil {
 		return configError{fmt.Errorf("PAWL_DATABASE_URL: %w", err)}
 	}

@@ -21,7 +21,11 @@ type credentialKeeper interface {
 
 // withCredentials calls do with the database, if there is a setting for it and no flag names a server, or else with a server.
 func (a *app) withCredentials(ctx context.Context, do func(credentialKeeper) error) error {
-	settings := serverSettings{databaseURL: a.getenv("PAWL_DATABASE_URL")}
+	var settings serverSettings
+	var err error
+	if settings.databaseURL, settings.database, err = a.databaseURL(); err != nil {
+		return err
+	}
 	if settings.databaseURL == "" || a.flagGiven("url") {
 		c, err := a.newClient(quickRetry)
 		if err != nil {

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/pawlhq/pawl/blobstore"
+	"github.com/pawlhq/pawl/internal/redact"
 	"github.com/pawlhq/pawl/pointer"
 	"github.com/pawlhq/pawl/publish"
 )
@@ -65,7 +66,7 @@ func (a *app) doctor(ctx context.Context, settings serverSettings, adopt bool) e
 	}
 	report.Findings = append(findings, report.Findings...)
 	for i, f := range report.Findings {
-		report.Findings[i].Seen, report.Findings[i].Cure = redact(f.Seen, settings.secrets()), redact(f.Cure, settings.secrets())
+		report.Findings[i].Seen, report.Findings[i].Cure = redact.Text(f.Seen, settings.secrets()), redact.Text(f.Cure, settings.secrets())
 	}
 	if err := a.printReport(report); err != nil {
 		return err
@@ -106,7 +107,7 @@ func (a *app) matchFindings(ctx context.Context, settings serverSettings, blobs 
 			Seen: "it wasn't looked at, nor whether the blob store is its own",
 		}}, nil
 	}
-	pointers, err := pointer.Open(ctx, settings.databaseURL, pointer.Options{})
+	pointers, err := pointer.Open(ctx, settings.databaseURL, settings.pointerOptions())
 	if err != nil {
 		return nil, configError{fmt.Errorf("PAWL_DATABASE_URL: %w", err)}
 	}

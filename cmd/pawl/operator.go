@@ -26,7 +26,7 @@ func (o *operatorFlags) operator(a *app) publish.Operator {
 	if o.by != "" {
 		return publish.Operator(o.by)
 	}
-	if credential, err := a.credential(); credential != nil || err != nil { // An error is newClient's to tell.
+	if credential, file, err := a.credential(); credential != "" || file != "" || err != nil { // An error is newClient's to tell.
 		return ""
 	}
 	return publish.Operator(userAtHost())

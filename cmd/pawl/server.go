@@ -38,7 +38,7 @@ func startServer(ctx context.Context, s serverSettings, migrate bool) (_ *server
 	if err != nil {
 		return nil, err
 	}
-	pointers, err := pointer.Open(ctx, s.databaseURL, pointer.Options{RequireSynchronous: s.requireSynchronous, Limits: s.limits.generation()})
+	pointers, err := pointer.Open(ctx, s.databaseURL, s.pointerOptions())
 	if err != nil {
 		return nil, configError{fmt.Errorf("PAWL_DATABASE_URL: %w", err)}
 	}

@@ -1,21 +1,20 @@
 package main
 
 import (
-	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"net"
 	"net/netip"
 	"net/url"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/spf13/pflag"
 
+	"github.com/pawlhq/pawl/internal/redact"
+	"github.com/pawlhq/pawl/pointer"
 	"github.com/pawlhq/pawl/web"
 )
 
@@ -40,6 +39,7 @@ func (f *serverFlags) register(flags *pflag.FlagSet, drain, grace time.Duration)
 // serverSettings is what a server needs to know.
 type serverSettings struct {
 	listen, databaseURL, blobs, basePath string
+	database                             secretSetting // where databaseURL is written
 	store                                storeSettings
 	ownFolder                            bool     // blobs is a folder that nobody else uses
 	hosts                                []string // what a request's Host may be, besides this machine itself
@@ -58,14 +58,16 @@ type serverSettings struct {
 // serverSettings puts flags, variables and defaults together.
 func (a *app) serverSettings(f serverFlags, level slog.Level) (serverSettings, error) {
 	s := serverSettings{
-		listen:      cmp.Or(a.setting(f.listen, "PAWL_LISTEN"), defaultListen),
-		databaseURL: a.getenv("PAWL_DATABASE_URL"),
-		blobs:       a.setting(f.blobs, "PAWL_BLOBS"),
-		basePath:    a.setting(f.basePath, "PAWL_BASE_PATH"),
-		drain:       f.drain,
-		grace:       f.grace,
+		listen:   cmp.Or(a.setting(f.listen, "PAWL_LISTEN"), defaultListen),
+		blobs:    a.setting(f.blobs, "PAWL_BLOBS"),
+		basePath: a.setting(f.basePath, "PAWL_BASE_PATH"),
+		drain:    f.drain,
+		grace:    f.grace,
 	}
 	var err error
+	if s.databaseURL, s.database, err = a.databaseURL(); err != nil {
+		return s, err
+	}
 	if s.markers, err = a.yes("PAWL_MARKERS"); err != nil {
 		return s, err
 	}
@@ -125,17 +127,38 @@ func (s serverSettings) checkHost() bool { return loopback(s.listen) || len(s.ho
 
 // secrets are the texts that must not show in a log, whoever writes the line.
 func (s serverSettings) secrets() []string {
-	secrets := append(s.store.keys.all(), s.databaseURL)
-	if u, err := url.Parse(s.databaseURL); err == nil && u.User != nil {
+	return append(s.store.keys.all(), databaseSecrets(s.databaseURL)...)
+}
+
+// databaseSecrets are the texts of an address of Postgres that must not show.
+func databaseSecrets(address string) []string {
+	secrets := []string{address}
+	if u, err := url.Parse(address); err == nil && u.User != nil {
 		password, _ := u.User.Password()
 		secrets = append(secrets, password, url.QueryEscape(password))
 	}
-	for word := range strings.FieldsSeq(s.databaseURL) { // the key=value form
+	for word := range strings.FieldsSeq(address) { // the key=value form
 		if password, found := strings.CutPrefix(word, "password="); found {
 			secrets = append(secrets, strings.Trim(password, "'"))
 		}
 	}
 	return secrets
+}
+
+// pointerOptions are the settings as the pointer table's store takes them. An address in a file is read again for each new connection, so a
+// password that was replaced is used from then on, and hidden.
+func (s serverSettings) pointerOptions() pointer.Options {
+	options := pointer.Options{RequireSynchronous: s.requireSynchronous, Limits: s.limits.generation()}
+	if s.database.file != "" {
+		options.Address = func() (string, error) {
+			address, err := s.database.read()
+			if err == nil && address != s.databaseURL {
+				s.store.keys.know(databaseSecrets(address)...)
+			}
+			return address, err
+		}
+	}
+	return options
 }
 
 // loopback reports whether an address is reachable from this machine alone.
@@ -155,7 +178,7 @@ func (a *app) logger(level slog.Level, secrets func() []string) (*slog.Logger, e
 			return nil, configError{fmt.Errorf("PAWL_LOG_LEVEL is %q; it must be debug, info, warn or error", text)}
 		}
 	}
-	to := &redactor{to: a.stderr, secrets: secrets}
+	to := redact.NewWriter(a.stderr, secrets)
 	options := &slog.HandlerOptions{Level: level}
 	switch format := a.getenv("PAWL_LOG_FORMAT"); format {
 	case "", "text":
@@ -167,37 +190,9 @@ func (a *app) logger(level slog.Level, secrets func() []string) (*slog.Logger, e
 	}
 }
 
-// redactor blots secrets out of whole lines of a log. Libraries put addresses into their errors in ways that can't be
-// foreseen one by one.
-type redactor struct {
-	mu      sync.Mutex
-	to      io.Writer
-	secrets func() []string
-}
-
-func (r *redactor) Write(line []byte) (int, error) {
-	clean := []byte(redact(string(line), r.secrets()))
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if _, err := io.Copy(r.to, bytes.NewReader(clean)); err != nil {
-		return 0, err
-	}
-	return len(line), nil
-}
-
-// redact replaces secrets in a text. Those of fewer than four characters would also hit what is no secret.
-func redact(text string, secrets []string) string {
-	for _, secret := range secrets {
-		if len(secret) >= 4 {
-			text = strings.ReplaceAll(text, secret, "[hidden]")
-		}
-	}
-	return text
-}
-
 // redacted is an error whose text holds no secret any more; its kind stays.
 func (s serverSettings) redacted(err error) error {
-	if clean := redact(err.Error(), s.secrets()); clean != err.Error() {
+	if clean := redact.Text(err.Error(), s.secrets()); clean != err.Error() {
 		return redactedError{errors.New(clean), err}
 	}
 	return err

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -31,16 +32,21 @@ type storeSettings struct {
 
 func (a *app) storeSettings(blobs string) (storeSettings, error) {
 	s := storeSettings{
-		accessKey:      a.getenv("PAWL_S3_ACCESS_KEY"),
-		secretKey:      a.getenv("PAWL_S3_SECRET_KEY"),
-		accessKeyFile:  a.getenv("PAWL_S3_ACCESS_KEY_FILE"),
-		secretKeyFile:  a.getenv("PAWL_S3_SECRET_KEY_FILE"),
 		caFile:         a.getenv("PAWL_S3_CA_FILE"),
 		publicEndpoint: a.getenv("PAWL_S3_PUBLIC_ENDPOINT"),
 		verify:         cmp.Or(publish.Verification(a.getenv("PAWL_S3_VERIFY")), publish.VerifyCRC64NVME),
 		reads:          cmp.Or(a.getenv("PAWL_READS"), readsStream),
 		keys:           &usedKeys{},
 	}
+	access, err := a.secret("PAWL_S3_ACCESS_KEY")
+	if err != nil {
+		return s, err
+	}
+	secret, err := a.secret("PAWL_S3_SECRET_KEY")
+	if err != nil {
+		return s, err
+	}
+	s.accessKey, s.accessKeyFile, s.secretKey, s.secretKeyFile = access.value, access.file, secret.value, secret.file
 	s.keys.add(s.accessKey, s.secretKey)
 	for origin := range strings.SplitSeq(a.getenv("PAWL_CORS_ORIGINS"), ",") {
 		if origin = strings.TrimSpace(origin); origin != "" {
@@ -116,6 +122,11 @@ func (k *usedKeys) add(texts ...string) {
 	defer k.mu.Unlock()
 	k.texts = append(k.texts, texts...)
 	k.texts = k.texts[max(0, len(k.texts)-maxUsedKeys):]
+}
+
+// know adds texts that aren't remembered yet.
+func (k *usedKeys) know(texts ...string) {
+	k.add(slices.DeleteFunc(texts, func(text string) bool { return slices.Contains(k.all(), text) })...)
 }
 
 func (k *usedKeys) all() []string {

@@ -49,19 +49,34 @@ func (a *app) newClient(retryFor time.Duration) (*client.Client, error) {
 			retryFor = -1
 		}
 	}
-	credential, err := a.credential()
-	if err != nil {
-		return nil, err
-	}
 	address := a.setting(a.client.url, "PAWL_URL")
 	if address == "" {
 		address = defaultURL
 	}
-	c, err := client.New(address, client.Options{CredentialSource: credential, RetryFor: retryFor, UserAgent: "pawl/" + version()})
-	if err != nil {
+	options := client.Options{RetryFor: retryFor, UserAgent: "pawl/" + version()}
+	var err error
+	if options.Credential, options.CredentialFile, err = a.credential(); err != nil {
+		return nil, err
+	}
+	c, err := client.New(address, options)
+	if err != nil && options.CredentialFile != "" {
+		return nil, configError{fmt.Errorf("PAWL_URL (or --url) or PAWL_CREDENTIAL_FILE (or --credential-file): %w", err)}
+	} else if err != nil {
 		return nil, configError{fmt.Errorf("PAWL_URL (or --url): %w", err)}
 	}
 	return c, nil
+}
+
+// credential finds the credential, which never stands on a command line, or the file that holds it.
+func (a *app) credential() (text, file string, err error) {
+	if a.client.credentialFile != "" {
+		return "", a.client.credentialFile, nil
+	}
+	if text := a.getenv("PAWL_CREDENTIAL"); text != "" {
+		return text, "", nil // Whoever gives one to a single command may have a file for all others.
+	}
+	setting, err := a.secret("PAWL_CREDENTIAL")
+	return "", setting.file, err
 }
 
 // grantFlags name a grant: the token, and where its lease_id is. The lease_id is a secret, so no flag holds it.

@@ -63,7 +63,7 @@ func (a *app) withStores(ctx context.Context, f storesFlags, do func(context.Con
 	if s.databaseURL == "" || s.blobs == "" {
 		return configError{errors.New("PAWL_DATABASE_URL and PAWL_BLOBS must both be set, to what the servers use")}
 	}
-	pointers, err := pointer.Open(ctx, s.databaseURL, pointer.Options{})
+	pointers, err := pointer.Open(ctx, s.databaseURL, s.pointerOptions())
 	if err != nil {
 		return configError{fmt.Errorf("PAWL_DATABASE_URL: %w", err)}
 	}

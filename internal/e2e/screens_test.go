@@ -82,6 +82,7 @@ var pages = map[string][]screen{
 	"GET /k/{key}/-/upload":      screens("/k/ex/text/-/upload"),
 	"GET /upload":                screens("/upload"),
 	"GET /policies":              screens("/policies"),
+	"GET /audit":                 screens("/audit"),
 	"GET /problems/:code":        slices.Concat(screens("/problems/stale-token"), refusals("/problems/nothing")),
 
 	// A form that was refused comes back with what was typed, and why.
@@ -93,7 +94,7 @@ var pages = map[string][]screen{
 }
 
 // nothing are the screens of a server that has nothing.
-var nothing = slices.Concat(screens("/", "/?view=grid", "/b/wall/", "/activity", "/rejections", "/leases", "/policies", "/upload", "/k/new/-/upload"), refusals("/k/new", "/k/new/-/history"))
+var nothing = slices.Concat(screens("/", "/?view=grid", "/b/wall/", "/activity", "/rejections", "/leases", "/policies", "/audit", "/upload", "/k/new/-/upload"), refusals("/k/new", "/k/new/-/history"))
 
 // isPage reports whether a route gives people a page.
 func isPage(route string) bool {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"maps"
+	"net/netip"
 	"slices"
 	"sync"
 	"time"
@@ -26,6 +27,7 @@ type Pointers struct {
 	ahead    time.Duration             // what Advance added to the clock
 	policies map[string]publish.Policy // by prefix
 	audit    []publish.AuditEntry
+	client   netip.Addr // for whom the running call works
 	// credentials stand in the order in which they were made.
 	credentials []*credentialRow
 	duties      map[string]duty
@@ -151,6 +153,7 @@ func transact[T any](ctx context.Context, p *Pointers, operation string, key pub
 	err := p.Faults.Do(ctx, operation, func() error {
 		p.mu.Lock()
 		defer p.mu.Unlock()
+		p.client = publish.ClientOf(ctx)
 		var err error
 		result, err = do(p.now())
 		if k := p.keys[key]; k != nil {

@@ -54,7 +54,7 @@ func (p *Pointers) Rollback(ctx context.Context, req publish.RollbackRequest) (p
 			}
 		}
 		receipt := p.flip(k, now, g, again, files, primary)
-		p.note(now, req.By, publish.KindRollback, string(k.key), receipt.Previous, receipt.Version())
+		p.note(now, req.By, publish.KindRollback, string(k.key), receipt.Previous, receipt.Version()).Token = receipt.Token
 		if req.Pin {
 			p.setPin(k, now, req.Reason, req.By)
 		}
@@ -121,7 +121,7 @@ func (p *Pointers) Retire(ctx context.Context, req publish.RetireRequest) (publi
 		}
 		g.target, g.state = previous, publish.StateCollected
 		k.fence, k.current = g.token, nil
-		p.note(now, req.By, publish.KindRetire, string(k.key), previous, g.token)
+		p.note(now, req.By, publish.KindRetire, string(k.key), previous, g.token).Token = g.token
 		p.tell(publish.Event{
 			Kind: publish.EventRetired, Key: k.key, Token: g.token, At: at(now), By: g.holder, Reason: g.reason, Previous: clone(previous),
 		})
@@ -216,7 +216,7 @@ func (p *Pointers) Pin(ctx context.Context, req publish.PinRequest) (publish.Pin
 func (p *Pointers) setPin(k *keyRow, now time.Time, reason string, by publish.Operator) {
 	if k.pin == nil || k.pin.Reason != reason {
 		k.pin = &publish.Pin{Reason: reason, By: by, At: at(now)}
-		p.note(now, by, publish.OperationPin, string(k.key), nil, k.pin)
+		p.note(now, by, publish.OperationPin, string(k.key), nil, k.pin).Token = k.current.Token
 		p.tellPin(k, publish.EventPinned, now, by, reason)
 	}
 }
@@ -270,7 +270,7 @@ func (p *Pointers) BreakLease(ctx context.Context, req publish.BreakLeaseRequest
 		if !replayed {
 			k.release(g, now)
 			g.broken = &publish.Break{Reason: req.Reason, By: req.By, At: at(now)}
-			p.note(now, req.By, publish.OperationBreak, string(k.key), g.token, g.broken)
+			p.note(now, req.By, publish.OperationBreak, string(k.key), g.token, g.broken).Token = g.token
 			p.tell(publish.Event{
 				Kind: publish.EventLeaseBroken, Key: k.key, Token: g.token, At: at(now), By: string(req.By), Reason: req.Reason,
 				From: &publish.EndedLease{Token: g.token, Holder: g.holder, EndedAt: new(at(earlier(g.expires, now)))},

@@ -2,7 +2,6 @@ package publishtest
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -54,40 +53,6 @@ func (p *Pointers) UnsetPolicy(ctx context.Context, prefix string, by publish.Op
 		return struct{}{}, nil
 	})
 	return err
-}
-
-// Audit returns one page of changes; see publish.PolicyStore.
-func (p *Pointers) Audit(ctx context.Context, reach publish.Reach, before int64, limit int) (publish.AuditPage, error) {
-	return transact(ctx, p, "Audit", "", func(time.Time) (publish.AuditPage, error) {
-		entries := slices.Clone(p.audit)
-		slices.Reverse(entries)
-		entries = slices.DeleteFunc(entries, func(entry publish.AuditEntry) bool {
-			return before != 0 && entry.ID >= before || !entry.In(reach)
-		})
-		entries, more := page(entries, limitOr(limit))
-		result := publish.AuditPage{Entries: entries}
-		if more {
-			result.Next = entries[len(entries)-1].ID
-		}
-		return result, nil
-	})
-}
-
-// note records a change.
-func (p *Pointers) note(now time.Time, by publish.Operator, action, subject string, before, after any) {
-	text := func(v any) json.RawMessage {
-		if v == nil {
-			return nil
-		}
-		raw, err := json.Marshal(v)
-		if err != nil {
-			panic(err)
-		}
-		return raw
-	}
-	p.audit = append(p.audit, publish.AuditEntry{
-		ID: int64(len(p.audit) + 1), At: at(now), By: by, Action: action, Subject: subject, Before: text(before), After: text(after),
-	})
 }
 
 // policy is that of the longest prefix of a key which has one, or what holds without.

@@ -58,6 +58,7 @@ func TestPointerStore(t *testing.T, open func(t *testing.T) PointerHarness) {
 		{"retire", retireTests()},
 		{"break", breakTests()},
 		{"policy", policyTests()},
+		{"audit", auditTests()},
 		{"credential", credentialTests()},
 		{"limit", limitTests()},
 		{"read", readTests()},

@@ -12,7 +12,6 @@ func policyTests() []pointerTest {
 		{name: "longest-wins", run: testPolicyLongest},
 		{name: "ttl", run: testPolicyTTL},
 		{name: "sizes", run: testPolicySizes},
-		{name: "audit", run: testAudit, alone: true},
 	}
 }
 
@@ -122,50 +121,5 @@ func testPolicySizes(s *suite) {
 	s.same("bytes", receipt.Bytes, int64(16))
 	s.rollback(publish.RollbackRequest{
 		Key: a.Key, To: publish.Version{Token: a.Token}, Reason: "r", By: "ops", BreakLease: true, RequestID: publish.NewLeaseID(),
-	})
-}
-
-// Every change of an operator is one entry, with who made it; what changes nothing leaves none.
-func testAudit(s *suite) {
-	one, _, _ := s.twoVersions(s.key("k"))
-	req := rollbackTo(one.Key, one.Token)
-	req.Pin = true
-	s.rollback(req)
-	s.rollback(req)
-	pin := pinRequest(one.Key)
-	pin.Reason = req.Reason
-	s.pin(pin)
-	s.ok(s.Store.Unpin(s.Context(), publish.UnpinRequest{Key: one.Key, By: "jo"}))
-	s.ok(s.Store.Unpin(s.Context(), publish.UnpinRequest{Key: one.Key, By: "jo"}))
-	s.retire(one.Key)
-	s.retire(one.Key)
-	s.setPolicy(publish.Policy{Prefix: s.prefix, KeepGenerations: 3})
-	s.setPolicy(publish.Policy{Prefix: s.prefix, KeepGenerations: 3})
-	s.ok(s.Store.UnsetPolicy(s.Context(), s.prefix, "jo"))
-	type row struct {
-		By              publish.Operator
-		Action, Subject string
-		Before, After   bool
-	}
-	var got []row
-	for before := int64(0); ; {
-		page, err := s.Store.Audit(s.Context(), publish.Everything, before, 2)
-		s.ok(err)
-		for _, entry := range page.Entries {
-			got = append(got, row{entry.By, entry.Action, entry.Subject, entry.Before != nil, entry.After != nil})
-			s.same("time", time.Since(entry.At.Time).Abs() < time.Hour, true)
-		}
-		if before = page.Next; before == 0 {
-			break
-		}
-	}
-	key := string(one.Key)
-	s.same("audit", got, []row{
-		{"jo", "policy", s.prefix, true, false},
-		{"ops", "policy", s.prefix, false, true},
-		{"mia@ws-12", "retire", key, true, true},
-		{"jo", "unpin", key, true, false},
-		{"mia@ws-12", "pin", key, false, true},
-		{"mia@ws-12", "rollback", key, true, true},
 	})
 }

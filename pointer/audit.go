@@ -1,0 +1,49 @@
+package pointer
+
+import (
+	"context"
+	"math"
+
+	"github.com/pawlhq/pawl/publish"
+)
+
+const auditSQL = `SELECT pawl.audit_page($1, $2, $3, $4, $5, $6, $7)`
+
+// Audit returns one page of the entries about what is in a reach, newest first.
+func (s *Store) Audit(ctx context.Context, reach publish.Reach, before int64, limit int) (publish.AuditPage, error) {
+	if before == 0 {
+		before = math.MaxInt64
+	}
+	search := limit + 1
+	if !reach.All() {
+		search = max(search, publish.MaxAuditSearched)
+	}
+	from, to := ranges(reach, "")
+	var found struct {
+		Entries []publish.AuditEntry `json:"entries"`
+		Last    int64                `json:"last"` // the oldest one that was looked at
+		Looked  int                  `json:"looked"`
+	}
+	if _, err := s.read(ctx, &found, auditSQL, from, to, reach.All(), publish.NamedAuditActions(), before, limit+1, search); err != nil {
+		return publish.AuditPage{}, err
+	}
+	page := publish.AuditPage{Entries: found.Entries}
+	if len(page.Entries) > limit {
+		page.Entries = page.Entries[:limit]
+		page.Next = page.Entries[limit-1].ID
+	} else if found.Looked == search {
+		page.Next = found.Last
+	}
+	return page, nil
+}
+
+const recordRefusalSQL = `SELECT pawl.audit_refusal($1, $2, $3, $4)`
+
+// RecordRefusal makes an entry of a refused request; see migration 00023.
+func (s *Store) RecordRefusal(ctx context.Context, refused publish.RefusedAction) error {
+	_, err := s.change(ctx, recordRefusalSQL, string(refused.By), refused.Action, refused.Subject, string(refused.Code))
+	return err
+}
+
+// clientSQL is lockSQL for a call whose client is known, which the audit's entries tell.
+const clientSQL = `SELECT set_config('lock_timeout', $1, true), set_config('pawl.client_address', $2, true)`
