@@ -192,12 +192,15 @@ func (r *askRig) ask(name, key string, caller []string) answer {
 // refuses fails unless a request is refused with that status, without a question to a store, and without a secret or a byte of the key in its answer.
 func (r *askRig) refuses(name, key string, caller []string, status int) answer {
 	r.t.Helper()
-	asked := r.pointers.Faults.AllCalls() + r.blobs.Faults.AllCalls()
+	calls := func() int { // The audit's record comes after the refusal.
+		return r.pointers.Faults.AllCalls() - r.pointers.Faults.Calls("RecordRefusal") + r.blobs.Faults.AllCalls()
+	}
+	asked := calls()
 	got := r.ask(name, key, caller)
 	if got.status != status {
 		r.t.Fatalf("status %d, want %d: %s", got.status, status, got.body)
 	}
-	if after := r.pointers.Faults.AllCalls() + r.blobs.Faults.AllCalls(); after != asked {
+	if after := calls(); after != asked {
 		r.t.Errorf("%d calls of a store, before the refusal with %d", after-asked, status)
 	}
 	r.keepsSecrets(got)

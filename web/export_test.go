@@ -63,3 +63,12 @@ func Builds(pattern, what string) (built bool) {
 	(&Handler{echo: echo.New()}).register([]route{{http.MethodGet, pattern, need, handle}})
 	return true
 }
+
+// RouteActions lists what requests to all routes are called in the audit.
+func RouteActions() []string {
+	var names []string
+	for _, r := range routes() {
+		names = append(names, r.action())
+	}
+	return names
+}

@@ -1,6 +1,8 @@
 package web
 
 import (
+	"context"
+	"errors"
 	"net/http"
 	"strings"
 
@@ -133,4 +135,29 @@ func (c *call) forbidden(scope publish.Scope) error {
 		Code: publish.ErrForbidden, Scope: scope.String(),
 		Detail: "the credential " + c.caller.Name + " may not do this: it takes the scope " + scope.String() + ", or one that includes it",
 	}
+}
+
+// recordRefusal puts into the audit that somebody who is known asked for what he may not have. The refusal holds whatever comes of that, also when he has left.
+func (h *Handler) recordRefusal(c *call, r route, refusal error) {
+	denied, isRefusal := errors.AsType[*publish.Error](refusal)
+	if !isRefusal || !c.caller.Known() {
+		return
+	}
+	ctx := context.WithoutCancel(c.Request().Context())
+	err := h.service.RecordRefusal(ctx, publish.RefusedAction{
+		By: publish.Operator(c.caller.Name), Action: r.action(), Subject: string(c.key), Code: denied.Code,
+	})
+	if err != nil {
+		h.log.WarnContext(ctx, "refusal_not_audited", "by", c.caller.Name, "action", r.action(), "error", err)
+	}
+}
+
+// action is what a request to a route is called in the audit when it is refused: its method and what its pattern says of a key, or the pattern.
+func (r route) action() string {
+	for _, of := range []string{keysRoot + "/{key}/-/", keyPages + "/{key}/-/"} {
+		if tail, found := strings.CutPrefix(r.pattern, of); found {
+			return r.method + " " + tail
+		}
+	}
+	return r.method + " " + r.pattern
 }

@@ -32,6 +32,7 @@ type watch struct {
 // serve hands a request to its route, once it is known who makes it and that the names in its URL are legal.
 func (h *Handler) serve(c *call, r route) error {
 	if err := h.admit(c, r.need); err != nil {
+		h.recordRefusal(c, r, err)
 		return err
 	}
 	if c.asked {

@@ -70,6 +70,11 @@ func TestSecretsAreFound(t *testing.T) {
 	if got := settings.store; err != nil || got.accessKeyFile != filepath.Join(dir, "pawl.s3-access-key") || got.secretKeyFile != filepath.Join(dir, "pawl.s3-secret-key") {
 		t.Errorf("the bucket's keys: %+v, %v", got, err)
 	}
+	write("pawl.credential", "canary")
+	a.client = clientFlags{}
+	if text, file, err := a.credential(); err != nil || text != "" || file != filepath.Join(dir, "pawl.credential") {
+		t.Errorf("systemd's credential isn't found: %q, %v", file, err)
+	}
 	for _, key := range []string{"PAWL_S3_ACCESS_KEY", "PAWL_S3_SECRET_KEY"} {
 		a := &app{stderr: io.Discard, getenv: lookup([]string{key + "=canary", key + "_FILE=" + file})}
 		if _, err := a.serverSettings(serverFlags{}, slog.LevelInfo); exitCode(err) != exitConfig || !strings.Contains(err.Error(), key+" and "+key+"_FILE are both set") {
