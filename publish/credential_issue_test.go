@@ -59,6 +59,14 @@ func TestCredentialRequests(t *testing.T) {
 			t.Errorf("%s: %+v, %v", field, made, err)
 		}
 	}
+	// A name that looks like another's would speak for it in histories and the audit.
+	for _, name := range []string{"ops ", " ops", "op\u200bs", "ops\ufeff", "ops\ufe0f", "ops\u3164", "ops\u00a0", "a\u2003b"} {
+		req := good()
+		req.Name = name
+		if made, err := g.CreateCredential(t.Context(), req); !errors.Is(err, publish.ErrInvalidRequest) || !strings.Contains(err.Error(), "/name: has a character that isn't seen") {
+			t.Errorf("%q: %+v, %v", name, made, err)
+		}
+	}
 	made, err := g.CreateCredential(t.Context(), good())
 	if err != nil {
 		t.Fatal(err)
