@@ -109,24 +109,31 @@ func (s *Service) RevokeCredential(ctx context.Context, id CredentialID, by Oper
 	return revoked, s.refused(ctx, err)
 }
 
-// Credentials returns one page of the credentials whose scopes all lie within admin. Only the last page is empty.
+// Credentials returns one page of the credentials whose scopes all lie within admin. It names no other one, not even as the Next.
 func (s *Service) Credentials(ctx context.Context, after CredentialID, limit int, admin Reach) (CredentialPage, error) {
 	limit, err := pageLimit(limit)
 	if err != nil {
 		return CredentialPage{}, err
 	}
-	for {
-		page, err := s.Pointers.Credentials(ctx, after, limit)
+	read := limit
+	if !admin.All() {
+		read = MaxPageSize // However few are asked for: those between them may be many.
+	}
+	for shown := []Credential{}; ; {
+		page, err := s.Pointers.Credentials(ctx, after, read)
 		if err != nil {
 			return CredentialPage{}, s.refused(ctx, err)
 		}
-		shown := []Credential{}
 		for _, c := range page.Credentials {
-			if c.Scopes.Within(admin) {
+			switch {
+			case !c.Scopes.Within(admin):
+			case len(shown) == limit:
+				return CredentialPage{Credentials: shown, Next: shown[limit-1].ID}, nil
+			default:
 				shown = append(shown, c)
 			}
 		}
-		if after = page.Next; len(shown) > 0 || after == "" {
+		if after = page.Next; after == "" || len(shown) == limit {
 			return CredentialPage{Credentials: shown, Next: after}, nil
 		}
 	}
