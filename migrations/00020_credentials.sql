@@ -86,7 +86,7 @@ BEGIN
         UPDATE pawl.credentials SET hash = p_hash WHERE id = c.id RETURNING * INTO c;
         RETURN jsonb_build_object('credential', pawl.credential_json(c));
     END IF;
-    RETURN pawl.refuse_credential('invalid-request', 'Idempotency-Key', format('is that of the credential %s, %s', c.id, why));
+    RETURN pawl.refuse_credential('invalid-request', 'Idempotency-Key', 'is that of a credential that was made before, ' || why); -- Which one isn't everybody's to know.
 END $$;
 -- +goose StatementEnd
 

@@ -3,7 +3,9 @@ package publish
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
+	"unicode"
 )
 
 // CreateCredentialRequest asks for a credential.
@@ -107,24 +109,31 @@ func (s *Service) RevokeCredential(ctx context.Context, id CredentialID, by Oper
 	return revoked, s.refused(ctx, err)
 }
 
-// Credentials returns one page of the credentials whose scopes all lie within admin. Only the last page is empty.
+// Credentials returns one page of the credentials whose scopes all lie within admin. It names no other one, not even as the Next.
 func (s *Service) Credentials(ctx context.Context, after CredentialID, limit int, admin Reach) (CredentialPage, error) {
 	limit, err := pageLimit(limit)
 	if err != nil {
 		return CredentialPage{}, err
 	}
-	for {
-		page, err := s.Pointers.Credentials(ctx, after, limit)
+	read := limit
+	if !admin.All() {
+		read = MaxPageSize // However few are asked for: those between them may be many.
+	}
+	for shown := []Credential{}; ; {
+		page, err := s.Pointers.Credentials(ctx, after, read)
 		if err != nil {
 			return CredentialPage{}, s.refused(ctx, err)
 		}
-		shown := []Credential{}
 		for _, c := range page.Credentials {
-			if c.Scopes.Within(admin) {
+			switch {
+			case !c.Scopes.Within(admin):
+			case len(shown) == limit:
+				return CredentialPage{Credentials: shown, Next: shown[limit-1].ID}, nil
+			default:
 				shown = append(shown, c)
 			}
 		}
-		if after = page.Next; len(shown) > 0 || after == "" {
+		if after = page.Next; after == "" || len(shown) == limit {
 			return CredentialPage{Credentials: shown, Next: after}, nil
 		}
 	}
@@ -148,6 +157,8 @@ func validateCredential(name string, scopes Scopes, lifetime Lifetime) error {
 		return invalid("/name", "must have 1 to %d bytes", MaxCredentialNameBytes)
 	case textFault(name) != "":
 		return invalid("/name", "%s", textFault(name))
+	case strings.ContainsFunc(name, unseen) || strings.TrimSpace(name) != name:
+		return invalid("/name", "has a character that isn't seen, or a space at an end; remove it: the name says who has done something")
 	case len(scopes) == 0 || len(scopes) > MaxScopes:
 		return invalid("/scopes", "must be 1 to %d scopes, such as publish:renders/", MaxScopes)
 	case !lifetime.valid():
@@ -162,6 +173,11 @@ func validateCredential(name string, scopes Scopes, lifetime Lifetime) error {
 		}
 	}
 	return nil
+}
+
+// unseen reports whether a character shows as nothing, or as a space that is none: two names that differ by it look the same.
+func unseen(r rune) bool {
+	return unicode.In(r, unicode.Cf, unicode.Variation_Selector, unicode.Other_Default_Ignorable_Code_Point) || r != ' ' && unicode.IsSpace(r)
 }
 
 func errLifetime() error {

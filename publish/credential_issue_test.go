@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -57,6 +58,14 @@ func TestCredentialRequests(t *testing.T) {
 		change(&req)
 		if made, err := g.CreateCredential(t.Context(), req); !errors.Is(err, publish.ErrInvalidRequest) || !strings.Contains(err.Error(), field) {
 			t.Errorf("%s: %+v, %v", field, made, err)
+		}
+	}
+	// A name that looks like another's would speak for it in histories and the audit.
+	for _, name := range []string{"ops ", " ops", "op\u200bs", "ops\ufeff", "ops\ufe0f", "ops\u3164", "ops\u00a0", "a\u2003b"} {
+		req := good()
+		req.Name = name
+		if made, err := g.CreateCredential(t.Context(), req); !errors.Is(err, publish.ErrInvalidRequest) || !strings.Contains(err.Error(), "/name: has a character that isn't seen") {
+			t.Errorf("%q: %+v, %v", name, made, err)
 		}
 	}
 	made, err := g.CreateCredential(t.Context(), good())
@@ -115,6 +124,30 @@ func TestCredentialsWithinReach(t *testing.T) {
 	page, err := g.Credentials(t.Context(), "", 2, narrow)
 	if err != nil || len(page.Credentials) != 1 || page.Credentials[0].ID != own.ID || page.Next != "" {
 		t.Errorf("the admin of team-a/ sees %+v, %v", page, err)
+	}
+	for _, name := range []string{"b", "z"} {
+		if _, err := create(name, narrow, "read:team-a/"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// Pages of one each, and between them what isn't shown.
+	var seen []string
+	asked := g.pointers.Faults.Calls("Credentials")
+	for after := publish.CredentialID(""); len(seen) < 9; {
+		page, err := g.Credentials(t.Context(), after, 1, narrow)
+		if err != nil || len(page.Credentials) != 1 {
+			t.Fatalf("behind %q is %+v, %v", after, page, err)
+		}
+		seen = append(seen, page.Credentials[0].Name)
+		if after = page.Next; after == "" {
+			break
+		}
+		if after != page.Credentials[0].ID {
+			t.Errorf("the next page begins behind %s, which isn't shown", after)
+		}
+	}
+	if !slices.Equal(seen, []string{"b", "own", "z"}) || g.pointers.Faults.Calls("Credentials") != asked+3 {
+		t.Errorf("%q are seen", seen)
 	}
 	const nothing = "there is no such credential"
 	missing := publish.RotateCredentialRequest{ID: publish.NewCredentialID(), By: "ops", Admin: narrow}

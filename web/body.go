@@ -33,6 +33,8 @@ type body struct {
 	ended  bool  // all of it was read
 	closed bool  // the request is answered
 	err    error // the fault that ended it early
+	// refused is why the rest of it isn't wanted.
+	refused error
 }
 
 // limitBody puts a body in front of a request's own, and settles what is left of it after the answer.
@@ -67,9 +69,12 @@ func (b *body) Read(p []byte) (int, error) {
 	if err != nil {
 		b.mu.Lock()
 		defer b.mu.Unlock()
-		if errors.Is(err, io.EOF) {
+		switch {
+		case errors.Is(err, io.EOF):
 			b.ended = true
-		} else {
+		case b.refused != nil: // Its client is there still, and is to read the answer.
+			return n, b.refused
+		default:
 			b.err = err
 		}
 	}
@@ -85,10 +90,23 @@ func (b *body) arm() error {
 		return io.EOF
 	case b.closed:
 		return http.ErrBodyReadAfterClose
+	case b.refused != nil:
+		return b.refused
 	}
 	b.begun = true
 	_ = b.connection.SetReadDeadline(time.Now().Add(b.idle)) //nolint:errcheck // Only a recorder in tests has no deadlines.
 	return nil
+}
+
+// refuse ends a body in the middle, also a Read that waits for a slow client.
+func (b *body) refuse(why error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.ended || b.closed {
+		return
+	}
+	b.refused = why
+	_ = b.connection.SetReadDeadline(time.Now()) //nolint:errcheck // See arm.
 }
 
 // beforeAnswer runs before the head of the answer is written. net/http would first read a part of what is left of

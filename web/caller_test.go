@@ -130,6 +130,10 @@ func TestPublicRead(t *testing.T) {
 	}
 	r.call("POST", "/v1/keys/open/k/-/lease", `{"holder":"h"}`).wantProblem(publish.ErrUnauthorized)
 	r.call("POST", "/v1/keys/open/k/-/rollback", `{"to":1,"reason":"r"}`).wantProblem(publish.ErrUnauthorized)
+	// An admin of some keys may: nobody is to believe that it takes one of all.
+	if got := r.with(other, "GET", "/v1/audit", "").wantProblem(publish.ErrForbidden); !strings.Contains(fmt.Sprint(got["detail"]), "the verb admin, on all keys or on some") {
+		t.Errorf("the audit says %v", got["detail"])
+	}
 	if got := r.with(other, "POST", "/v1/keys/open/k/-/lease", `{"holder":"h"}`).wantProblem(publish.ErrForbidden); got["scope"] != "publish:open/k" {
 		t.Errorf("the scope is %v", got["scope"])
 	}

@@ -99,7 +99,9 @@ func (c *call) requireAny(n need) error {
 	case !c.asked || c.caller.Known() && !c.allowed(n.verb).Empty():
 		return nil
 	case c.caller.Known():
-		return c.forbidden(publish.Scope{Verb: n.verb})
+		refusal := c.forbidden(publish.Scope{Verb: n.verb})
+		refusal.Detail = "the credential " + c.caller.Name + " may not do this: it takes the verb " + n.verb.String() + ", on all keys or on some"
+		return refusal
 	case n.of == ofAny && !c.allowed(n.verb).Empty():
 		return nil
 	}
@@ -130,7 +132,7 @@ func (c *call) hidden(key publish.Key) error {
 }
 
 // forbidden names the scope that the caller lacks.
-func (c *call) forbidden(scope publish.Scope) error {
+func (c *call) forbidden(scope publish.Scope) *publish.Error {
 	return &publish.Error{
 		Code: publish.ErrForbidden, Scope: scope.String(),
 		Detail: "the credential " + c.caller.Name + " may not do this: it takes the scope " + scope.String() + ", or one that includes it",

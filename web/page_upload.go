@@ -90,6 +90,8 @@ func (h *Handler) sendUpload(c *call) error {
 	switch {
 	case err == nil:
 		return c.Redirect(http.StatusSeeOther, h.links.keyDone(c.key, uploadDone))
+	case ended(c.Request().Context()) != nil:
+		return err
 	case errors.As(err, &refusal) && refusal.Code.Kind().Status < http.StatusInternalServerError:
 		return h.showUpload(c, refusal.Code.Kind().Status, sent.form, saidUpload(refusal))
 	}

@@ -3,6 +3,7 @@ package web
 import (
 	"context"
 	"errors"
+	"io"
 	"slices"
 	"strings"
 	"sync"
@@ -17,12 +18,13 @@ const DefaultRecheck = 20 * time.Second
 // errEnded is why a request was ended whose credential was revoked, or ran out, meanwhile.
 var errEnded = errors.New("the credential isn't good any more")
 
-// watch looks at the credential of a request again and again while it lasts, and ends the request's context when it isn't good any more.
+// watch looks at the credential of a request again and again while it lasts, and ends the request's context and its body when it isn't good any more.
 type watch struct {
 	handler *Handler
 	call    *call
 	ctx     context.Context
 	end     context.CancelCauseFunc
+	body    io.Reader // of the request
 
 	mu      sync.Mutex // held while the credential is looked at
 	stopped bool
@@ -47,7 +49,7 @@ func (h *Handler) serve(c *call, r route) error {
 	}
 	request := c.Request()
 	ctx, end := context.WithCancelCause(request.Context())
-	w := &watch{handler: h, call: c, ctx: ctx, end: end}
+	w := &watch{handler: h, call: c, ctx: ctx, end: end, body: request.Body}
 	w.start()
 	c.SetRequest(request.WithContext(ctx))
 	defer func() {
@@ -77,6 +79,10 @@ func (w *watch) look() {
 	caller, err := w.call.proof.ask(w.ctx)
 	if errors.Is(err, publish.ErrUnauthorized) || err == nil && !slices.Equal(caller.Scopes, w.call.caller.Scopes) {
 		w.end(errEnded)
+		// A store reads a body to its end, which may be hours away.
+		if body, unread := w.body.(*body); unread {
+			body.refuse(errEnded)
+		}
 		return
 	}
 	w.timer.Reset(w.handler.recheck)

@@ -108,6 +108,63 @@ func TestNarrowedStream(t *testing.T) {
 	}
 }
 
+// An upload that has begun is broken off, whether its client waits or sends on, and nothing of it is kept.
+func TestRevokedUpload(t *testing.T) {
+	t.Parallel()
+	form := "--B\r\nContent-Disposition: form-data; name=\"file\"; filename=\"f\"\r\n\r\n"
+	for name, test := range map[string]struct{ method, target, contentType, begin, more string }{
+		"a client that waits":     {"PUT", "/v1/keys/k/-/generations/1/files/f", "text/plain", "x", ""},
+		"a client that goes on":   {"PUT", "/v1/keys/k/-/generations/1/files/f", "text/plain", "x", "x"},
+		"a form that waits":       {"POST", "/k/page/-/upload", "multipart/form-data; boundary=B", form, ""},
+		"a form that goes on":     {"POST", "/k/page/-/upload", "multipart/form-data; boundary=B", form, "x"},
+		"a request in JSON":       {"POST", "/v1/keys/k/-/generations/1/publish", "application/json", "{", ""},
+		"one that also publishes": {"PUT", "/v1/keys/k/-/generations/1/files/f?publish=true", "text/plain", "x", "x"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r, known := newAuthRig(t, web.Options{Recheck: 5 * time.Millisecond})
+			admin, caller := known.issue(t, "root", "admin"), known.issue(t, "worker", "publish")
+			w := r.grantTo(admin, "k")
+			from, to := io.Pipe()
+			defer func() { _ = to.Close() }()
+			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+			defer cancel()
+			req, err := http.NewRequestWithContext(ctx, test.method, r.server.URL+test.target, from)
+			if err != nil {
+				t.Fatal(err)
+			}
+			req.Header.Set(caller[0], caller[1])
+			req.Header.Set("Content-Type", test.contentType)
+			if strings.HasPrefix(test.target, "/v1/") { // A form takes a lease of its own.
+				req.Header.Set("Pawl-Lease", w.lease)
+			}
+			go func() {
+				_, err := io.WriteString(to, test.begin)
+				asked := known.timesAsked()
+				for err == nil && known.timesAsked() < asked+3 {
+					time.Sleep(time.Millisecond)
+				}
+				known.revoke("worker")
+				for err == nil && test.more != "" {
+					_, err = io.WriteString(to, test.more)
+					time.Sleep(time.Millisecond)
+				}
+			}()
+			res, err := r.client.Do(req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = res.Body.Close() }()
+			if res.StatusCode != http.StatusUnauthorized {
+				t.Errorf("status %d", res.StatusCode)
+			}
+			if got := r.with(admin, "GET", "/v1/keys/k/-/generations/1/files/f", "", "Pawl-Lease", w.lease); got.status != http.StatusNotFound {
+				t.Errorf("the file is kept: %d", got.status)
+			}
+		})
+	}
+}
+
 // A download that has begun is broken off: its length was promised, so nobody takes what came for all of it.
 func TestRevokedDownload(t *testing.T) {
 	t.Parallel()

@@ -156,7 +156,7 @@ func (p *Pointers) repeatedCredential(now time.Time, c publish.NewCredential, re
 	}
 	if why != "" {
 		return nil, &publish.Error{Code: publish.ErrInvalidRequest, Fields: []publish.Field{
-			{Pointer: "Idempotency-Key", Detail: fmt.Sprintf("is that of the credential %s, %s", row.ID, why)},
+			{Pointer: "Idempotency-Key", Detail: "is that of a credential that was made before, " + why},
 		}}
 	}
 	row.hash = c.Hash

@@ -3,6 +3,7 @@ package publishtest
 import (
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"time"
 
@@ -174,6 +175,9 @@ func testCredentialRepeated(s *suite) {
 		_, err := s.Store.CreateCredential(s.Context(), other)
 		refusal := s.refused(err, publish.Error{Code: publish.ErrInvalidRequest})
 		s.same("field", refusal.Fields[0].Pointer, "Idempotency-Key")
+		if detail := refusal.Fields[0].Detail; regexp.MustCompile("[0-9a-f]{16}").MatchString(detail) {
+			s.Errorf("the refusal names a credential, which may be hidden from who asks: %s", detail)
+		}
 		s.good(other.Hash, false)
 		s.good(again.Hash, true)
 	}
