@@ -42,7 +42,7 @@ func TestCredentialsDocument(t *testing.T) {
 	out := shell(strings.ReplaceAll(blocks["client"], "https://pawl.example", s.url))
 	for _, want := range []string{
 		`"team-a" +admin:team-a/ +active`, `"keys":\[\{"key":"renders/out"`, `"key":"renders/out","token":1`, `revoked [0-9a-f]{16} \("ci"\)`,
-		`"ci" +publish:renders/,read:press/ +revoked`, `"ci" +publish:renders/,read:press/ +active`, `ops +rotate-credential`, `@\S+ +create-credential`,
+		`"ci" +publish:renders/,read:press/ +revoked`, `"ci" +publish:renders/,read:press/ +active`, `ops +127.0.0.1 +rotate-credential`, `@\S+ +- +create-credential`,
 	} {
 		if !regexp.MustCompile(want).MatchString(out) {
 			t.Errorf("nothing looks like %s in:\n%s", want, out)
