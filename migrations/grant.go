@@ -17,6 +17,7 @@ var ErrRole = errors.New("the role can't be used")
 var rights = map[string]string{
 	"audit":             "INSERT",
 	"broken_leases":     "INSERT",
+	"caller_leases":     "INSERT, UPDATE, DELETE",
 	"credentials":       "INSERT, UPDATE",
 	"duties":            "INSERT, UPDATE, DELETE",
 	"effect_tokens":     "INSERT, UPDATE, DELETE",

@@ -10,9 +10,10 @@ import (
 )
 
 const acquireSQL = `
-SELECT pawl.with_break(pawl.unless_collected(coalesce(pawl.check_ttl($1, $4), pawl.acquire($1, $2, $3, $4, $5::jsonb)), 'acquire', $1, $2), $1, $2)`
+SELECT pawl.with_caller(pawl.with_break(pawl.unless_collected(coalesce(pawl.check_ttl($1, $4), pawl.acquire_within($1, $2, nullif($6, ''), nullif($7::bigint, 0)),
+	pawl.acquire($1, $2, $3, $4, $5::jsonb)), 'acquire', $1, $2), $1, $2), $1, nullif($6, ''))`
 
-// Acquire grants a key: one update of one row, after its lock; see migration 00003.
+// Acquire grants a key: one update of one row, after its lock; see migrations 00003 and 00026.
 func (s *Store) Acquire(ctx context.Context, req publish.AcquireRequest) (publish.Lease, error) {
 	if err := s.checkSynchronous(ctx); err != nil {
 		return publish.Lease{}, err
@@ -21,7 +22,8 @@ func (s *Store) Acquire(ctx context.Context, req publish.AcquireRequest) (publis
 	if err != nil {
 		return publish.Lease{}, err
 	}
-	answer, err := s.change(ctx, acquireSQL, string(req.Key), secret(req.LeaseID), req.Holder, req.TTL.Milliseconds(), labels)
+	answer, err := s.change(ctx, acquireSQL, string(req.Key), secret(req.LeaseID), req.Holder, req.TTL.Milliseconds(), labels,
+		string(req.Caller), req.MaxLeases)
 	if err != nil {
 		return publish.Lease{}, err
 	}
@@ -29,7 +31,7 @@ func (s *Store) Acquire(ctx context.Context, req publish.AcquireRequest) (publis
 	return *answer.Lease, nil
 }
 
-const renewSQL = `SELECT pawl.unless_collected(coalesce(pawl.check_ttl($1, $3), pawl.renew($1, $2, $3)), 'renew', $1, $2)`
+const renewSQL = `SELECT pawl.with_renewal(pawl.unless_collected(coalesce(pawl.check_ttl($1, $3), pawl.renew($1, $2, $3)), 'renew', $1, $2), $1)`
 
 // Renew extends a lease.
 func (s *Store) Renew(ctx context.Context, key publish.Key, id publish.LeaseID, ttl time.Duration) (publish.Lease, error) {

@@ -38,6 +38,8 @@ type Diagnosis struct {
 	Standbys int
 	// Lineage says that the system identifier can be read, on which the detection of a restore rests.
 	Lineage bool
+	// Audit says that the schema's audit is there, OwnsAudit that the role of the connection has the rights of the audit's owner, so that nothing but a trigger keeps it from changing entries.
+	Audit, OwnsAudit bool
 	// ClockAhead is how far the database's clock is ahead of this machine's, give or take RoundTrip.
 	ClockAhead, RoundTrip time.Duration
 	Pooling               Pooling
@@ -54,7 +56,8 @@ SELECT current_setting('server_version_num')::int, pg_is_in_recovery(), current_
 	(SELECT count(*) FROM pg_stat_replication r WHERE r.application_name NOT LIKE 'pg_basebackup%'
 		AND NOT EXISTS (SELECT FROM pg_replication_slots s WHERE s.active_pid = r.pid AND s.slot_type = 'logical')),
 	coalesce(has_function_privilege(to_regprocedure('pg_catalog.pg_control_system()'), 'EXECUTE'), false),
-	clock_timestamp()`
+	a.owner IS NOT NULL, coalesce(pg_has_role(a.owner, 'USAGE'), false), clock_timestamp()
+FROM (SELECT (SELECT c.relowner FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = 'pawl' AND c.relname = 'audit') AS owner) a`
 
 // Diagnose looks at the server and its settings. It changes nothing, and also works on a standby and without the schema.
 func (s *Store) Diagnose(ctx context.Context) (d Diagnosis, err error) {
@@ -69,7 +72,7 @@ func (s *Store) Diagnose(ctx context.Context) (d Diagnosis, err error) {
 	began := time.Now()
 	// The simple protocol prepares nothing, which an old pooler would lose.
 	err = conn.QueryRow(ctx, diagnoseSQL, pgx.QueryExecModeSimpleProtocol).Scan(&d.Version, &d.Standby, &d.ReadOnly, &d.Encoding, &d.Fsync,
-		&d.FullPageWrites, &d.SynchronousCommit, &d.SynchronousStandbyNames, &d.Standbys, &d.Lineage, &now)
+		&d.FullPageWrites, &d.SynchronousCommit, &d.SynchronousStandbyNames, &d.Standbys, &d.Lineage, &d.Audit, &d.OwnsAudit, &now)
 	if err != nil {
 		return d, translate(err, false)
 	}

@@ -58,7 +58,9 @@ func harness(t *testing.T, dsn string) publishtest.PointerHarness {
 		Store: store,
 		Expire: func(t *testing.T, key publish.Key) {
 			t.Helper()
-			exec1(t, dsn, `UPDATE pawl.keys SET lease_expires_at = clock_timestamp() - interval '1 ms'
+			exec1(t, dsn, `WITH c AS (UPDATE pawl.caller_leases SET expires_at = clock_timestamp() - interval '1 ms'
+				WHERE key_id = (SELECT id FROM pawl.keys WHERE name = $1))
+				UPDATE pawl.keys SET lease_expires_at = clock_timestamp() - interval '1 ms'
 				WHERE name = $1 AND lease_expires_at IS NOT NULL`, string(key))
 		},
 		Limit: func(t *testing.T, limits publish.GenerationLimits) publish.PointerStore {

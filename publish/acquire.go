@@ -29,7 +29,14 @@ type AcquireRequest struct {
 	LeaseID LeaseID
 	// Labels are shown with the generation, e.g. a job number. At most 16 of 200 bytes each.
 	Labels map[string]string
+	// Caller is whose lease it will be, where callers are known, and MaxLeases how many leases Caller may hold open with it; 0 is no limit. A server sets
+	// both: clients leave them out.
+	Caller    CredentialID
+	MaxLeases int64
 }
+
+// UnitLeases is the Unit of a Limit that counts leases.
+const UnitLeases = "leases"
 
 // Lease is a time-limited grant of a key to a holder, with its fencing token.
 type Lease struct {
@@ -78,7 +85,9 @@ type LeaseStore interface {
 	// returns that grant with a new whole TTL; the LeaseID of an earlier grant is lease-lost. A current grant whose generation was given up is
 	// generation-collected, and its lease ends with that answer, so that the key can be acquired anew. The first grant
 	// after the database was restored or promoted raises the epoch, so that tokens of a lost history stay
-	// below. At the end of the counter it returns token-exhausted.
+	// below. At the end of the counter it returns token-exhausted. A free key that would be one lease too many for req.Caller is quota-exceeded (with Limit,
+	// Unit and Operation). All leases of a caller count that run, whichever server granted them; grants at the same moment may get past the limit, and
+	// renewals always do.
 	Acquire(ctx context.Context, req AcquireRequest) (Lease, error)
 	// Renew extends the lease to ttl from now, also when it has expired but nobody was granted the key
 	// since. ttl 0 keeps the lease's own. A superseded or released grant is lease-lost. The newest one whose generation was given up

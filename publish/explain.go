@@ -104,6 +104,11 @@ func explain(e *Error) string {
 			return fmt.Sprintf("generation %d has uploaded %s bytes, more than the %d that the key's policy, or PAWL_LIMIT_GENERATION, allows", e.Token, e.Came, e.Limit)
 		}
 		return fmt.Sprintf("the file is larger than %d bytes, which the key's policy allows", e.Limit)
+	case ErrQuotaExceeded:
+		if e.Unit == UnitLeases {
+			return fmt.Sprintf("%d leases of yours are open, which is all that PAWL_LIMIT_LEASES allows one credential; release some, or acquire again once some have run out", e.Limit)
+		}
+		return e.Code.Kind().Title
 	case ErrDigestMismatch:
 		return "the manifest is not the promised one; nothing was published"
 	default:

@@ -196,7 +196,9 @@ func (u *pageUpload) begin(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	lease, err := u.handler.service.Acquire(ctx, publish.AcquireRequest{Key: u.call.key, Holder: pageHolder + string(by), TTL: pageTTL})
+	lease, err := u.handler.service.Acquire(ctx, publish.AcquireRequest{
+		Key: u.call.key, Holder: pageHolder + string(by), TTL: pageTTL, Caller: u.call.caller.Credential, MaxLeases: u.handler.maxLeases,
+	})
 	if err != nil {
 		return err
 	}

@@ -59,6 +59,8 @@ type Options struct {
 	RateBurst int
 	// Uploads bounds how many uploads of one caller are under way through this server at once; 0 is no limit.
 	Uploads int
+	// Leases bounds how many leases one credential, or identity of another issuer, holds open at once; 0 is no limit.
+	Leases int64
 	// ReadyTimeout bounds the checks of /readyz.
 	ReadyTimeout time.Duration
 	// EventHeartbeat is how long an event stream may be silent; 0 means DefaultEventHeartbeat.
@@ -94,10 +96,11 @@ type Handler struct {
 	drained  context.Context // ends with Drain
 	drain    context.CancelFunc
 
-	maxJSON int64
-	rate    *rateLimit // nil for none
-	uploads openUploads
-	marking chan struct{} // has room for the uploads that are marked as turned away at a time
+	maxJSON   int64
+	rate      *rateLimit // nil for none
+	uploads   openUploads
+	maxLeases int64
+	marking   chan struct{} // has room for the uploads that are marked as turned away at a time
 
 	// comparing has room for the one line diff that may be made at a time: it is all work of the processor, which publishes need too.
 	comparing chan struct{}
@@ -146,6 +149,7 @@ func New(service *publish.Service, opts Options) (*Handler, error) {
 	h.comparing = make(chan struct{}, 1)
 	h.maxJSON = opts.MaxJSONBytes
 	h.rate, h.uploads.most = newRateLimit(opts.Rate, opts.RateBurst), opts.Uploads
+	h.maxLeases = opts.Leases
 	h.marking = make(chan struct{}, markedAtOnce)
 	h.drained, h.drain = context.WithCancel(context.Background())
 	if h.metrics == nil {

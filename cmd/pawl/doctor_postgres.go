@@ -55,6 +55,13 @@ func judge(d pointer.Diagnosis, synchronous bool) []blobstore.Finding {
 	}
 	check("lineage", !d.Lineage, blobstore.LevelFail, "GRANT EXECUTE ON FUNCTION pg_control_system() to Pawl's role",
 		fmt.Sprintf("the system identifier can be read: %t; restores and promotions are known by it", d.Lineage))
+	switch {
+	case d.OwnsAudit:
+		check("audit", true, blobstore.LevelNote, "serve with a role of its own, to which pawl migrate --grant gives what it needs",
+			"Pawl's role has the rights of the table's owner, so whoever has its password can change what stands there")
+	case d.Audit:
+		check("audit", false, "", "", "Pawl's role can add to it, and doesn't own it")
+	}
 	switch d.Pooling {
 	case pointer.PoolingTransaction:
 		check("pooler", true, blobstore.LevelWarn, "connect to Postgres itself, or to a pool in mode session",

@@ -29,7 +29,7 @@ const (
 )
 
 const exitCodesHelp = `Exit codes: 0 done, 64 usage, 65 digest, 66 input or output missing, 69 server unreachable, 74 upload failed,
-75 lease held, 77 not allowed, 78 configuration, 80 fenced (don't retry this output), 81 outcome unknown,
+75 lease held or too many, 77 not allowed, 78 configuration, 80 fenced (don't retry this output), 81 outcome unknown,
 82 refused for another lasting reason. run: the command's own code when it failed, 128+n when it died of signal n, 124 when
 --max-hold ended it.`
 
@@ -80,6 +80,9 @@ func exitCode(err error) int {
 	case errors.As(err, &refusal):
 		if refusal.ReuseFrom != 0 || refusal.Code == publish.ErrGenerationCollected && !ownGeneration(refusal) {
 			return exitRefused
+		}
+		if refusal.Code == publish.ErrQuotaExceeded && refusal.Unit == publish.UnitLeases {
+			return exitLeaseHeld // as for any lease that isn't to be had just now
 		}
 		if code, listed := exits[refusal.Code]; listed {
 			return code

@@ -42,6 +42,7 @@ func TestCase54ExitCodes(t *testing.T) {
 		{uploadFailure("a", refused(publish.ErrInternal)), 74},
 		{uploadFailure("a", refused(publish.ErrOutcomeUnknown)), 74},
 		{uploadFailure("a", refused(publish.ErrQuotaExceeded)), 74},
+		{&publish.Error{Code: publish.ErrQuotaExceeded, Unit: publish.UnitLeases}, 75},
 		{uploadFailure("a", refused(publish.ErrDigestMismatch)), 65},
 		{refused(publish.ErrLeaseHeld), 75},
 		{refused(publish.ErrForbidden), 77},

@@ -72,7 +72,7 @@ func startServer(ctx context.Context, s serverSettings, migrate bool) (_ *server
 		TrustedProxies: s.transport.proxies, Embed: s.transport.embed,
 		EventHeartbeat: s.events.heartbeat, EventStreams: s.events.streams,
 		BodyIdleTimeout: s.limits.idle, MaxJSONBytes: s.limits.json,
-		Rate: s.limits.rate, RateBurst: int(s.limits.burst), Uploads: int(s.limits.uploads),
+		Rate: s.limits.rate, RateBurst: int(s.limits.burst), Uploads: int(s.limits.uploads), Leases: s.limits.leases,
 	}
 	if s.auth.required {
 		options.Authenticate, options.PublicRead = service.Authenticate, s.auth.public

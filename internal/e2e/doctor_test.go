@@ -48,6 +48,7 @@ func TestDoctorPostgres(t *testing.T) {
 	for name, want := range map[string]string{
 		"postgres version": "ok:", "postgres role": "ok: a primary", "postgres encoding": "ok: UTF8", "postgres lineage": "ok:", "postgres clock": "ok:",
 		"postgres pooler": "ok: none", "postgres commits": "warn: fsync is off",
+		"postgres audit": "note: Pawl's role has the rights of the table's owner",
 	} {
 		if !strings.Contains(found[name], want) {
 			t.Errorf("%s is %q, want %q", name, found[name], want)

@@ -26,6 +26,11 @@ func TestServersHaveARoleOfTheirOwn(t *testing.T) {
 			t.Fatalf("--grant %s: %d: %s%s", grant, got, migrate.out.String(), migrate.errs.String())
 		}
 	}
+	for address, want := range map[string]string{roleDSN: "ok: Pawl's role can add to it", dsn: "note: "} {
+		if found := doctorOf(t, 0, address); !strings.HasPrefix(found["postgres audit"], want) {
+			t.Errorf("the doctor says of the audit %q, want %q", found["postgres audit"], want)
+		}
+	}
 	s := serve(t, "", directory(t), "PAWL_DATABASE_URL_FILE="+url, "PAWL_LOG_LEVEL=debug")
 	out := filepath.Join(t.TempDir(), "out.txt")
 	for _, text := range []string{"one", "two"} {

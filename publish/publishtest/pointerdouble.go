@@ -72,6 +72,7 @@ type generation struct {
 	token      publish.Token
 	lease      publish.Digest
 	holder     string
+	caller     publish.CredentialID
 	labels     map[string]string
 	ttl        time.Duration
 	granted    time.Time

@@ -45,6 +45,11 @@ func (p *Pointers) Acquire(ctx context.Context, req publish.AcquireRequest) (pub
 				return publish.Lease{}, k.leaseHeld(now)
 			}
 		}
+		if req.Caller != "" && req.MaxLeases != 0 && p.openLeases(req.Caller, now) >= req.MaxLeases {
+			return publish.Lease{}, &publish.Error{
+				Code: publish.ErrQuotaExceeded, Key: req.Key, Operation: publish.OperationAcquire, Limit: req.MaxLeases, Unit: publish.UnitLeases,
+			}
+		}
 		next, ok := p.nextToken(k)
 		if !ok {
 			return publish.Lease{}, &publish.Error{Code: publish.ErrTokenExhausted, Key: req.Key, GrantedToken: k.counter}
@@ -54,7 +59,7 @@ func (p *Pointers) Acquire(ctx context.Context, req publish.AcquireRequest) (pub
 		}
 		k.counter, k.epoch = next, p.epoch
 		g := &generation{
-			token: next, lease: sha, holder: req.Holder, labels: cloneText(req.Labels), ttl: req.TTL,
+			token: next, lease: sha, holder: req.Holder, caller: req.Caller, labels: cloneText(req.Labels), ttl: req.TTL,
 			granted: now, expires: now.Add(req.TTL), state: publish.StateOpen,
 		}
 		p.tellTakenOver(k, g)
@@ -64,6 +69,16 @@ func (p *Pointers) Acquire(ctx context.Context, req publish.AcquireRequest) (pub
 		lease.LeaseID = req.LeaseID
 		return lease, nil
 	})
+}
+
+// openLeases counts the leases of a caller that run.
+func (p *Pointers) openLeases(caller publish.CredentialID, now time.Time) (n int64) {
+	for _, k := range p.keys {
+		if len(k.generations) > 0 && k.newest().caller == caller && k.newest().running(now) {
+			n++
+		}
+	}
+	return n
 }
 
 // nextToken is one more than the counter, but after the epoch was raised it is above all that may be lost. It

@@ -61,6 +61,7 @@ func TestPointerStore(t *testing.T, open func(t *testing.T) PointerHarness) {
 		{"audit", auditTests()},
 		{"credential", credentialTests()},
 		{"limit", limitTests()},
+		{"lease-limit", leaseLimitTests()},
 		{"read", readTests()},
 		{"revision", revisionTests()},
 		{"resolve", resolveTests()},
