@@ -39,7 +39,9 @@ func (h *Handler) navigation(c *call, title string) []navLink {
 		return h.authenticate == nil || c != nil && c.caller.Known() && !c.allowed(verb).Empty()
 	}
 	to := []link{
-		{"Keys", h.links.browse("", "")}, {"Activity", h.links.feed("/activity", nil)}, {"Rejections", h.links.feed("/rejections", nil)},
+		{"Keys", h.links.browse("", "")},
+		{"Activity", h.links.feed("/activity", nil)},
+		{"Rejections", h.links.feed("/rejections", nil)},
 		{"Leases", h.links.feed("/leases", nil)},
 	}
 	if may(publish.VerbRead) {
