@@ -208,6 +208,14 @@ func TestSessionCookie(t *testing.T) {
 			t.Errorf("the cookie is taken away by %+v", gone)
 		}
 	}
+	for _, test := range []struct {
+		warns   bool
+		headers []string
+	}{{false, nil}, {true, []string{"Via", "1.1 proxy"}}, {false, []string{"X-Forwarded-Proto", "https"}}, {true, []string{"X-Forwarded-Proto", "http"}}} {
+		if page := r.call("GET", "/sign-in", "", test.headers...).want(200); strings.Contains(page.body, "came without TLS") != test.warns {
+			t.Errorf("with %v the page is %s", test.headers, page.body)
+		}
+	}
 	if got := r.call("GET", "/pawl/k/x", "", browser()...).want(303); got.header.Get("Location") != "/pawl/sign-in?next=%2Fk%2Fx" {
 		t.Errorf("who isn't signed in is led to %v", got.header)
 	}

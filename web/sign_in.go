@@ -24,6 +24,8 @@ type signInPage struct {
 	Problem string
 	// Asked is false where nobody is asked for a credential.
 	Asked bool
+	// Plain tells that the page came without TLS, as far as this server can tell: then browsers don't keep the cookie.
+	Plain bool
 }
 
 var signInFields = []string{"credential", "next"}
@@ -39,6 +41,8 @@ func (h *Handler) signInPage(c *call) error {
 
 func (h *Handler) showSignIn(c *call, status int, next, problem string) error {
 	page := signInPage{frame: h.frame(c, "Sign in"), Action: h.links.signIn(""), Next: localPlace(next), Problem: problem, Asked: h.authenticate != nil}
+	r := c.Request()
+	page.Plain = !onThisMachine(r) && !h.overTLS(r) && r.Header.Get(headerForwardedProto) != "https"
 	page.noStore = true
 	return renderAs(c, status, "sign_in", page)
 }

@@ -81,7 +81,7 @@ func TestSignIn(t *testing.T) {
 	signIn(t, tab, s.url+"/k/press/x", mia)
 	press(t, tab, `form[action="/sign-out-everywhere"] button`)
 	awaitPage(t, tab, signedOut)
-	awaitPage(t, other, `document.querySelector(".live")?.dataset.is !== "on"`)
+	awaitPage(t, other, fresh+`.includes("You are signed out")`)
 	other.Open(s.url + "/k/press/x")
 	awaitPage(t, other, signedOut)
 
