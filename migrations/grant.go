@@ -36,6 +36,7 @@ var rights = map[string]string{
 	"receipts":          "INSERT",
 	"rejected_keys":     "INSERT, UPDATE, DELETE",
 	"rejections":        "INSERT, UPDATE, DELETE",
+	"sessions":          "INSERT, UPDATE, DELETE",
 	"stores":            "INSERT, UPDATE",
 	"unnumbered_events": "INSERT, DELETE",
 	"witnesses":         "INSERT, DELETE",

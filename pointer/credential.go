@@ -11,11 +11,7 @@ const createCredentialSQL = `SELECT pawl.create_credential($1, $2, $3, $4, $5, $
 
 // CreateCredential keeps a credential; see migration 00020.
 func (s *Store) CreateCredential(ctx context.Context, c publish.NewCredential) (publish.Credential, error) {
-	scopes := make([]string, len(c.Scopes))
-	for i, scope := range c.Scopes {
-		scopes[i] = scope.String()
-	}
-	answer, err := s.change(ctx, createCredentialSQL, string(c.ID), secret(c.RequestID), c.Hash[:], c.Name, scopes, lifetimeOrNull(c.Lifetime), string(c.By))
+	answer, err := s.change(ctx, createCredentialSQL, string(c.ID), secret(c.RequestID), c.Hash[:], c.Name, scopeTexts(c.Scopes), lifetimeOrNull(c.Lifetime), string(c.By))
 	if err != nil {
 		return publish.Credential{}, err
 	}
@@ -118,4 +114,13 @@ func lifetimeOrNull(lifetime publish.Lifetime) *int64 {
 	}
 	ms := time.Duration(lifetime).Milliseconds()
 	return &ms
+}
+
+// scopeTexts are scopes as the database keeps them.
+func scopeTexts(scopes publish.Scopes) []string {
+	texts := make([]string, len(scopes))
+	for i, scope := range scopes {
+		texts[i] = scope.String()
+	}
+	return texts
 }

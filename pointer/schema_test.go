@@ -34,7 +34,9 @@ func TestSchemaRefusesBadRows(t *testing.T) {
 		`SELECT pawl.acquire('k', sha256('B'), 'B', 60000, '{}')`,
 		`SELECT pawl.create_credential('0123456789abcdef', sha256('r'), sha256('s'), 'ci', '{read}', 60000, 'ops')`,
 		`SELECT pawl.create_credential('1123456789abcdef', sha256('r2'), sha256('s2'), 'old', '{read}', 60000, 'ops')`,
+		`SELECT pawl.create_session(sha256('z'), '1123456789abcdef', NULL, NULL, 60000, 60000, NULL)`,
 		`SELECT pawl.revoke_credential('1123456789abcdef', 'ops')`,
+		`SELECT pawl.end_session(sha256('z'))`,
 	} {
 		if err := exec(sql); err != nil {
 			t.Fatal(err)
@@ -102,6 +104,16 @@ func TestSchemaRefusesBadRows(t *testing.T) {
 		{"credentials_name", `UPDATE pawl.credentials SET name = repeat('x', 101) WHERE name = 'ci'`},
 		{"credentials_scopes", `INSERT INTO pawl.credentials (id, name, hash, scopes, created_at, created_by, request_sha256)
 			VALUES ('2123456789abcdef', 'a', sha256('a'), '{}', now(), 'ops', sha256('a'))`},
+		{"sessions_never_more", `UPDATE pawl.sessions SET ends_at = ends_at + interval '1 s'`},
+		{"sessions_never_more", `UPDATE pawl.sessions SET revoked_at = NULL`},
+		{"sessions_never_more", `UPDATE pawl.sessions SET idle = idle * 2`},
+		{"sessions_never_more", `UPDATE pawl.sessions SET subject = 'a', credential = NULL, name = 'a', scopes = '{admin}'`},
+		{"sessions_whose", `INSERT INTO pawl.sessions VALUES (sha256('t'), 'a', NULL, NULL, NULL, now(), now(), now(), '1 h')`},
+		{"sessions_whose", `INSERT INTO pawl.sessions VALUES (sha256('t'), 'a', '0123456789abcdef', NULL, NULL, now(), now(), now(), '1 h')`},
+		{"sessions_whose", `INSERT INTO pawl.sessions VALUES (sha256('t'), '0123456789abcdef', '0123456789abcdef', NULL, '{admin}', now(), now(), now(), '1 h')`},
+		{"sessions_idle", `INSERT INTO pawl.sessions VALUES (sha256('t'), 'a', NULL, 'a', '{read}', now(), now(), now(), '0')`},
+		{"sessions_subject", `INSERT INTO pawl.sessions VALUES (sha256('t'), '', NULL, 'a', '{read}', now(), now(), now(), '1 h')`},
+		{"sessions_credential_fkey", `INSERT INTO pawl.sessions VALUES (sha256('t'), 'ffffffffffffffff', 'ffffffffffffffff', NULL, NULL, now(), now(), now(), '1 h')`},
 		{"policies_prefix", `INSERT INTO pawl.policies VALUES ('ledgers/', 'granted')`},
 		{"audit_append_only", `UPDATE pawl.audit SET actor = 'nobody'`},
 		{"audit_append_only", `DELETE FROM pawl.audit`},

@@ -91,6 +91,11 @@ func harness(t *testing.T, dsn string) publishtest.PointerHarness {
 			exec1(t, dsn, `UPDATE pawl.credentials SET created_at = created_at - $2::interval, expires_at = expires_at - $2::interval,
 				last_used_at = last_used_at - $2::interval WHERE id = $1`, string(id), by)
 		},
+		AgeSession: func(t *testing.T, hash publish.Digest, by time.Duration) {
+			t.Helper()
+			exec1(t, dsn, `UPDATE pawl.sessions SET created_at = created_at - $2::interval, seen_at = seen_at - $2::interval, ends_at = ends_at - $2::interval
+				WHERE hash = $1`, hash[:], by)
+		},
 		Antedate: func(t *testing.T, key publish.Key, by time.Duration) {
 			t.Helper()
 			antedate(t, dsn, string(key), by)

@@ -20,53 +20,24 @@ func (s *Service) Authenticate(ctx context.Context, secret Secret) (Caller, erro
 		return Caller{}, s.refused(ctx, &Error{Code: ErrUnauthorized})
 	}
 	hash := Digest(secret.Hash())
-	for {
-		remembered, asked, mine := s.callers.of(hash, s.now())
-		switch {
-		case asked == nil:
-			return remembered.caller, remembered.err
-		case mine:
-			s.look(ctx, hash, asked)
-			return asked.caller, asked.err
+	return s.callers.ask(ctx, hash, s.now, func(ctx context.Context) (Caller, time.Duration, error) {
+		found, err := s.Pointers.FindCredential(ctx, hash)
+		if err != nil {
+			return Caller{}, 0, s.refused(ctx, err)
 		}
-		select {
-		case <-asked.done:
-			if !asked.abandoned {
-				return asked.caller, asked.err
-			}
-		case <-ctx.Done():
-			return Caller{}, ctx.Err()
-		}
-	}
-}
-
-// look asks Postgres, for all who wait for asked.
-func (s *Service) look(ctx context.Context, hash Digest, asked *question) {
-	start := s.now()
-	asked.abandoned = true // unless it comes to its end
-	var until time.Time
-	defer func() { s.callers.answer(hash, asked, until) }()
-	found, err := s.Pointers.FindCredential(ctx, hash)
-	// It is remembered from before Postgres was asked on: never longer than it is good.
-	switch {
-	case err == nil:
 		kept := callerKept
 		if found.Left >= 0 {
 			kept = min(kept, found.Left)
 		}
-		until = start.Add(kept)
-		asked.caller = Caller{Name: found.Name, Credential: found.ID, Scopes: found.Scopes}
+		caller := Caller{Name: found.Name, Credential: found.ID, Scopes: found.Scopes}
 		if found.ExpiresAt != nil {
-			asked.caller.Expires = *found.ExpiresAt
+			caller.Expires = *found.ExpiresAt
 		}
 		if found.Unnoted {
 			s.noteUse(ctx, found.ID)
 		}
-	case refusalOf(err, ErrUnauthorized) != nil:
-		until = start.Add(strangerKept)
-	}
-	asked.err = s.refused(ctx, err)
-	asked.abandoned = err != nil && ctx.Err() != nil
+		return caller, kept, nil
+	})
 }
 
 // noteUse notes a use of a credential in Postgres, while the request goes on.
@@ -86,7 +57,7 @@ func (s *Service) now() time.Time {
 	return s.Clock()
 }
 
-// callers remembers who has shown which credential. Those that open something and those that don't are kept apart, so that guesses
+// callers remembers who has shown which credential, or which session. Those that open something and those that don't are kept apart, so that guesses
 // drive nobody out. The zero value is ready.
 type callers struct {
 	mu        sync.Mutex
@@ -118,6 +89,47 @@ type question struct {
 	err     error
 	// abandoned says that who has asked went away first: others ask anew.
 	abandoned bool
+}
+
+// find asks Postgres for a caller, and tells how long the answer may be remembered.
+type find func(context.Context) (_ Caller, kept time.Duration, _ error)
+
+// ask returns what is remembered of a hash, or what find says, which is asked once at a time.
+func (c *callers) ask(ctx context.Context, hash Digest, now func() time.Time, find find) (Caller, error) {
+	for {
+		remembered, asked, mine := c.of(hash, now())
+		switch {
+		case asked == nil:
+			return remembered.caller, remembered.err
+		case mine:
+			c.look(ctx, hash, asked, now(), find)
+			return asked.caller, asked.err
+		}
+		select {
+		case <-asked.done:
+			if !asked.abandoned {
+				return asked.caller, asked.err
+			}
+		case <-ctx.Done():
+			return Caller{}, ctx.Err()
+		}
+	}
+}
+
+// look asks, for all who wait for asked. It is remembered from before Postgres was asked on: never longer than it is good.
+func (c *callers) look(ctx context.Context, hash Digest, asked *question, start time.Time, find find) {
+	asked.abandoned = true // unless it comes to its end
+	var until time.Time
+	defer func() { c.answer(hash, asked, until) }()
+	caller, kept, err := find(ctx)
+	switch {
+	case err == nil:
+		asked.caller, until = caller, start.Add(kept)
+	case refusalOf(err, ErrUnauthorized) != nil:
+		until = start.Add(strangerKept)
+	}
+	asked.err = err
+	asked.abandoned = err != nil && ctx.Err() != nil
 }
 
 // of returns what is remembered of a hash, or the question that is being asked; mine says that the caller has to ask it.
@@ -177,6 +189,14 @@ func (c *callers) forget(id CredentialID) {
 			delete(c.known, hash)
 		}
 	}
+}
+
+// forgetHash forgets what is known of one hash, also what Postgres is being asked about.
+func (c *callers) forgetHash(hash Digest) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.forgets++
+	delete(c.known, hash)
 }
 
 // note runs do beside the request that it came with, one at a time for a credential.

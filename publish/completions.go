@@ -73,6 +73,7 @@ func (cs *completions) forget(c *completion) {
 // pending: completing them again, at any replica, goes on. The Service takes no more of either.
 func (s *Service) Close() {
 	s.callers.close()
+	s.sessions.close()
 	cs := &s.completions
 	cs.mu.Lock()
 	cs.init()

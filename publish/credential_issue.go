@@ -79,6 +79,7 @@ func (s *Service) RotateCredential(ctx context.Context, req RotateCredentialRequ
 		return IssuedCredential{}, err
 	}
 	secret, id := NewSecret(), requestID(req.RequestID)
+	defer s.sessions.forget(req.ID)
 	defer s.callers.forget(req.ID)
 	made, err := s.Pointers.ReplaceCredential(ctx, Replacement{
 		Of: req.ID, ID: NewCredentialID(), Hash: secret.Hash(), Lifetime: lifetimeOr(req.Lifetime), Overlap: req.Overlap, By: req.By, RequestID: id,
@@ -104,7 +105,8 @@ func (s *Service) RevokeCredential(ctx context.Context, id CredentialID, by Oper
 	if err := s.administered(ctx, id, admin); err != nil {
 		return Credential{}, err
 	}
-	defer s.callers.forget(id) // Also after a lost answer.
+	defer s.sessions.forget(id) // Also after a lost answer.
+	defer s.callers.forget(id)
 	revoked, err := s.Pointers.RevokeCredential(ctx, id, by)
 	return revoked, s.refused(ctx, err)
 }

@@ -23,6 +23,7 @@ type PointerStore interface {
 	PolicyStore
 	AuditStore
 	CredentialStore
+	SessionStore
 	ReadStore
 	ResolveStore
 	BrowseStore
@@ -108,7 +109,8 @@ type Service struct {
 	catchUp     chan struct{}
 	catchUpOnce sync.Once
 
-	callers     callers
+	callers     callers // of credentials
+	sessions    callers
 	arrivals    arrivals
 	completions completions
 	inFlight    inFlight

@@ -36,6 +36,7 @@ func (h *Handler) identify(c *call) error {
 		return nil
 	}
 	c.asked, c.public = true, h.public
+	c.Set(identifiedKey, c)
 	shown, lease, fault := h.shown(c.Request())
 	switch {
 	case fault != "":
@@ -45,7 +46,13 @@ func (h *Handler) identify(c *call) error {
 	case lease && c.aboutFiles():
 		c.byLease = true
 		return nil
-	case h.public.Empty():
+	}
+	if len(c.Request().Header.Values(echo.HeaderAuthorization)) == 0 {
+		if err := h.identifyBySession(c); err != nil {
+			return err
+		}
+	}
+	if !c.caller.Known() && h.public.Empty() {
 		return c.unauthorized("")
 	}
 	return nil
@@ -103,8 +110,8 @@ func (c *call) unauthorized(fault string) error {
 	header := c.Response().Header()
 	api := strings.HasPrefix(c.Request().URL.Path, "/v1/")
 	header.Del(echo.HeaderWWWAuthenticate)
-	// Browsers ask people for a password by this one, and send it from scripts of our own pages too when those are asked for it.
-	if !api || c.aboutFiles() || c.Request().Header.Get("Sec-Fetch-Site") == "same-origin" {
+	// A browser asks people for a password by this one. It is for who follows a link to a file; on pages people sign in, and scripts ask nobody.
+	if mode := c.Request().Header.Get("Sec-Fetch-Mode"); (mode == "" || mode == "navigate") && (!api || c.aboutFiles()) {
 		header.Add(echo.HeaderWWWAuthenticate, challenge)
 	}
 	if api {

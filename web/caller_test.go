@@ -31,9 +31,17 @@ func TestChallenges(t *testing.T) {
 			t.Errorf("%s asks for %s, want %s", target, got.challenges(), want)
 		}
 	}
-	// A script of our own page is answered so that the browser sends what it knows.
-	if got := r.call("GET", "/v1/events", "", "Sec-Fetch-Site", "same-origin"); got.status != 401 || got.challenges() != basicOne+" | "+bearerOne {
-		t.Errorf("a page's own script gets %d and %s", got.status, got.challenges())
+	// No script of a page makes the browser ask for a password, nor does a file in a page; who follows a link to a file is asked.
+	const file = "/v1/keys/k/-/generations/1/files/f"
+	for _, mode := range []string{"cors", "same-origin", "no-cors"} {
+		for _, target := range []string{"/v1/events", file} {
+			if got := r.call("GET", target, "", "Sec-Fetch-Site", "same-origin", "Sec-Fetch-Mode", mode); got.status != 401 || got.challenges() != bearerOne {
+				t.Errorf("%s by a page gets %d and %s", target, got.status, got.challenges())
+			}
+		}
+	}
+	if got := r.call("GET", file, "", "Sec-Fetch-Mode", "navigate", "Accept", "text/html"); got.status != 401 || got.challenges() != basicOne+" | "+bearerOne {
+		t.Errorf("who follows a link to a file gets %d and %s", got.status, got.challenges())
 	}
 	if got := r.call("GET", "/k/k", "", "Accept", "text/html"); got.status != 401 || !strings.Contains(got.body, "<h1>Unauthorized</h1>") {
 		t.Errorf("people get %d: %s", got.status, got.body)

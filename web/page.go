@@ -18,7 +18,7 @@ import (
 var embedded embed.FS
 
 // pages holds the templates. Each page has the frame that all share, the parts (part_*.html) that any may use, and its own file, which defines "main".
-var pages = parsePages("action", "activity", "audit", "compare", "error", "generation", "history", "key", "keys", "leases", "policies", "problem", "rejections", "upload")
+var pages = parsePages("action", "activity", "audit", "compare", "credentials", "error", "generation", "history", "key", "keys", "leases", "policies", "problem", "rejections", "sign_in", "upload")
 
 func parsePages(names ...string) map[string]*template.Template {
 	all := map[string]*template.Template{}
@@ -50,8 +50,10 @@ type frame struct {
 	Base  string // where Pawl is served, "" at the root of its host
 	Home  string
 	Nav   []navLink
-	Icon  string
-	Style string
+	// Account is nil where nobody is asked who they are.
+	Account *account
+	Icon    string
+	Style   string
 	// Nonce is drawn for each page. Its own style and scripts have it, and nothing else has.
 	Nonce string
 	// Script is the ES module of all pages, Scripts are those of this one; it is whole without them.
@@ -64,12 +66,24 @@ type frame struct {
 	Live *live
 
 	policy string
+	// noStore keeps a page out of every cache, also of the browser's own: who has signed out goes back to nothing.
+	noStore bool
 }
 
 // page is what every page is, by its frame.
-type page interface{ contentPolicy() string }
+type page interface {
+	contentPolicy() string
+	cacheControl() string
+}
 
 func (f frame) contentPolicy() string { return f.policy }
+
+func (f frame) cacheControl() string {
+	if f.noStore {
+		return "no-store"
+	}
+	return cacheRevalidate
+}
 
 type link struct{ Text, URL string }
 
@@ -89,7 +103,7 @@ type problemPage struct {
 func (h *Handler) problemPage(c *call) error {
 	for _, kind := range publish.Kinds() {
 		if string(kind.Code) == c.Param("code") {
-			return render(c, "problem", problemPage{frame: h.frame(kind.Title), Kind: kind})
+			return render(c, "problem", problemPage{frame: h.frame(c, kind.Title), Kind: kind})
 		}
 	}
 	return &publish.Error{Code: publish.ErrNotFound, Detail: "there is no such kind of error"}
@@ -111,15 +125,13 @@ func (h *Handler) wantsPage(r *http.Request) bool {
 }
 
 // frame begins a page. Its title is that of the link of the navigation that leads to it, if there is one.
-func (h *Handler) frame(title string, scripts ...string) frame {
-	nonce := rand.Text()
+func (h *Handler) frame(c echo.Context, title string, scripts ...string) frame {
+	nonce, who := rand.Text(), identified(c)
 	f := frame{
 		Title: title, Base: h.links.base, Home: h.links.browse("", ""), Icon: h.links.static("icon.svg"), Style: h.links.static("style.css"),
 		Script: h.links.static(sharedScript), Now: publish.Time{Time: h.now()},
 		Nonce: nonce, policy: pagePolicy(nonce, h.sources),
-	}
-	for _, to := range []link{{"Keys", f.Home}, {"Activity", h.links.feed("/activity", nil)}, {"Rejections", h.links.feed("/rejections", nil)}, {"Leases", h.links.feed("/leases", nil)}, {"Policies", h.links.policies("")}, {"Upload", h.links.uploadPage("")}} {
-		f.Nav = append(f.Nav, navLink{link: to, Here: to.Text == title})
+		Nav: h.navigation(who, title), Account: h.account(who), noStore: who != nil && who.asked,
 	}
 	for _, script := range scripts {
 		f.Scripts = append(f.Scripts, h.links.static(script))
@@ -140,7 +152,7 @@ func renderAs(c echo.Context, status int, name string, data page) error {
 	}
 	header := c.Response().Header()
 	header.Set(echo.HeaderContentSecurityPolicy, data.contentPolicy())
-	header.Set(echo.HeaderCacheControl, cacheRevalidate)
+	header.Set(echo.HeaderCacheControl, data.cacheControl())
 	header.Set("Cross-Origin-Opener-Policy", "same-origin") // for pages alone: a browser refuses it of what is in a sandbox
 	header.Set("Permissions-Policy", pagePermissions)
 	return c.HTMLBlob(status, b.Bytes())

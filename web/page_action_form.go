@@ -181,7 +181,7 @@ func (h *Handler) renderAction(c *call, a *action, status int, typed url.Values,
 		return err
 	}
 	page := actionPage{
-		frame: h.frame(a.Title + " " + string(c.key)), Crumbs: h.crumbs(string(c.key)), Action: h.form(c, a, state, typed, problem),
+		frame: h.frame(c, a.Title+" "+string(c.key)), Crumbs: h.crumbs(string(c.key)), Action: h.form(c, a, state, typed, problem),
 	}
 	return renderAs(c, status, "action", page)
 }

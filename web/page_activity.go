@@ -29,7 +29,7 @@ func (h *Handler) activityPage(c *call) error {
 	if err != nil {
 		return err
 	}
-	feed, err := h.feed("Activity", "activity", "before", query)
+	feed, err := h.feed(c, "Activity", "activity", "before", query)
 	if err != nil {
 		return err
 	}

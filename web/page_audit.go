@@ -39,7 +39,7 @@ func (h *Handler) auditPage(c *call) error {
 	if err != nil {
 		return err
 	}
-	page := auditPage{frame: h.frame("Audit"), Exports: append(h.links.exports("/v1/audit", nil), link{"NDJSON", h.links.feed("/v1/audit", url.Values{"format": {"ndjson"}})})}
+	page := auditPage{frame: h.frame(c, "Audit"), Exports: append(h.links.exports("/v1/audit", nil), link{"NDJSON", h.links.feed("/v1/audit", url.Values{"format": {"ndjson"}})})}
 	for _, entry := range found.Entries {
 		row := auditRow{AuditEntry: entry, Before: visible(string(entry.Before), maxShownJSON), After: visible(string(entry.After), maxShownJSON)}
 		switch entry.Action {

@@ -92,7 +92,7 @@ func (h *Handler) browsePage(c *call) error {
 	if err != nil {
 		return err
 	}
-	page := h.keysPage(query, found.Sortable)
+	page := h.keysPage(c, query, found.Sortable)
 	page.Live = live
 	for _, prefix := range found.Prefixes {
 		below := query
@@ -114,11 +114,11 @@ func (h *Handler) browsePage(c *call) error {
 }
 
 // keysPage makes all of the page but its entries.
-func (h *Handler) keysPage(query browseQuery, sortable bool) keysPage {
+func (h *Handler) keysPage(c *call, query browseQuery, sortable bool) keysPage {
 	start := query // on its first page
 	start.After = ""
 	page := keysPage{
-		frame: h.frame("Keys"), browseQuery: query, Action: h.links.browse("", ""), Crumbs: h.crumbs(query.Prefix), Chips: h.chips(start),
+		frame: h.frame(c, "Keys"), browseQuery: query, Action: h.links.browse("", ""), Crumbs: h.crumbs(query.Prefix), Chips: h.chips(start),
 		Columns: h.columns(start, sortable), Sorts: sortOptions(query.Sort, sortable), Grid: query.View == viewGrid, Put: putCommand(query.Prefix),
 	}
 	if query.Prefix != "" {

@@ -60,7 +60,7 @@ func (h *Handler) comparePage(c *call) error {
 		return err
 	}
 	page := &comparePage{
-		frame: h.frame("Compare versions of " + string(c.key)), Crumbs: h.crumbs(string(c.key)), Key: c.key, KeyPage: h.links.keyPage(c.key),
+		frame: h.frame(c, "Compare versions of "+string(c.key)), Crumbs: h.crumbs(string(c.key)), Key: c.key, KeyPage: h.links.keyPage(c.key),
 		History: h.links.history(c.key, 0), Action: h.links.keyPage(c.key) + "/-/compare", Path: path, known: receiptsOf(history),
 	}
 	for _, receipt := range page.known {

@@ -32,9 +32,9 @@ func (l links) keyRow(key publish.Key) keyRow {
 
 // feed begins a page of a feed from its query: name is its path and its route in the API, place the parameter that says where a page begins.
 // further parameters of the query go along to the next page and to the exports.
-func (h *Handler) feed(title, name, place string, query url.Values, scripts ...string) (feedPage, error) {
+func (h *Handler) feed(c *call, title, name, place string, query url.Values, scripts ...string) (feedPage, error) {
 	prefix, err := parsePrefix("prefix", query.Get("prefix"))
-	page := feedPage{frame: h.frame(title, scripts...), Action: h.links.base + "/" + name, Prefix: prefix}
+	page := feedPage{frame: h.frame(c, title, scripts...), Action: h.links.base + "/" + name, Prefix: prefix}
 	along := url.Values{}
 	for parameter, values := range query {
 		if parameter != place && values[0] != "" {

@@ -76,7 +76,7 @@ func (h *Handler) generationPage(c *call) error {
 		return err
 	}
 	page := &generationPage{
-		frame: h.frame(fmt.Sprintf("%s generation %d", c.key, c.token)), Crumbs: h.crumbs(string(c.key)), Generation: g,
+		frame: h.frame(c, fmt.Sprintf("%s generation %d", c.key, c.token)), Crumbs: h.crumbs(string(c.key)), Generation: g,
 		KeyPage: h.links.keyPage(c.key), History: h.links.history(c.key, 0), API: h.links.generation(c.key, c.token),
 		Rejections: h.links.feed("/rejections", with(nil, "prefix", string(c.key))),
 		State:      stateSentence(g), Gone: g.Kind != publish.KindRetire && (g.State == publish.StateCondemned || g.State == publish.StateCollected),

@@ -57,7 +57,7 @@ func (h *Handler) historyPage(c *call) error {
 		return err
 	}
 	page := historyPage{
-		frame: h.frame("History of " + string(c.key)), Key: c.key, Page: h.links.keyPage(c.key), API: h.links.key(c.key) + "/-/generations",
+		frame: h.frame(c, "History of "+string(c.key)), Key: c.key, Page: h.links.keyPage(c.key), API: h.links.key(c.key) + "/-/generations",
 		Crumbs: h.crumbs(string(c.key)),
 	}
 	page.Live = live

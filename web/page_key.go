@@ -74,7 +74,7 @@ func (h *Handler) keyPage(c *call) error {
 		return err
 	}
 	page := keyPage{
-		frame: h.frame(string(c.key)), Overview: overview, Crumbs: h.crumbs(string(c.key)), API: h.links.key(c.key),
+		frame: h.frame(c, string(c.key)), Overview: overview, Crumbs: h.crumbs(string(c.key)), API: h.links.key(c.key),
 		History: h.links.history(c.key, 0), MoreGrants: overview.Generations >= publish.MaxGenerationsCounted,
 		Put: "pawl put " + keyWord(c.key) + " FILE",
 	}

@@ -28,7 +28,7 @@ func (h *Handler) leasesPage(c *call) error {
 	if err != nil {
 		return err
 	}
-	feed, err := h.feed("Leases", "leases", "after", query)
+	feed, err := h.feed(c, "Leases", "leases", "after", query)
 	if err != nil {
 		return err
 	}

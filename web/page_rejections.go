@@ -25,7 +25,7 @@ func (h *Handler) rejectionsPage(c *call) error {
 	if err != nil {
 		return err
 	}
-	feed, err := h.feed("Rejections", "rejections", "after", query)
+	feed, err := h.feed(c, "Rejections", "rejections", "after", query)
 	if err != nil {
 		return err
 	}

@@ -66,7 +66,7 @@ func (h *Handler) uploadPage(c *call) error {
 }
 
 func (h *Handler) showUpload(c *call, status int, typed url.Values, problem string) error {
-	page := uploadPage{frame: h.frame("Upload", "upload.js"), Crumbs: h.crumbs(string(c.key)), Upload: h.uploadForm(c)}
+	page := uploadPage{frame: h.frame(c, "Upload", "upload.js"), Crumbs: h.crumbs(string(c.key)), Upload: h.uploadForm(c)}
 	page.Upload.Form, page.Upload.Problem = typed, problem
 	return renderAs(c, status, "upload", page)
 }

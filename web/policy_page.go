@@ -20,13 +20,20 @@ const pageOperator = "page"
 // policiesPage is the list of policies, and the form that sets one.
 type policiesPage struct {
 	frame
-	Policies []publish.Policy
+	Policies []policyRow
 	Next     string
 	Action   string
 	Audit    string     // the page of who changed what
 	By       string     // the name of the credential of who sets one; "" where people say who they are
+	May      bool       // whether the caller may set any
 	Form     url.Values // what the form holds
 	Problem  string     // why what was sent was refused
+}
+
+type policyRow struct {
+	publish.Policy
+	// Removable tells whether the caller may remove it.
+	Removable bool
 }
 
 // policyFields are the fields of the form. "remove" is the button of a row, with the prefix of its policy.
@@ -73,7 +80,10 @@ func (h *Handler) showPolicies(c *call, status int, query, form url.Values, prob
 		return err
 	}
 	page := policiesPage{
-		frame: h.frame("Policies"), By: c.caller.Name, Policies: list.Policies, Action: h.links.policies(""), Audit: h.links.feed("/audit", nil), Form: form, Problem: problem,
+		frame: h.frame(c, "Policies"), By: c.caller.Name, May: !c.allowed(publish.VerbAdmin).Empty(), Action: h.links.policies(""), Audit: h.links.feed("/audit", nil), Form: form, Problem: problem,
+	}
+	for _, policy := range list.Policies {
+		page.Policies = append(page.Policies, policyRow{policy, c.allowed(publish.VerbAdmin).HasPrefix(policy.Prefix)})
 	}
 	if list.Next != nil {
 		page.Next = h.links.policies(*list.Next)

@@ -52,6 +52,12 @@ func (h *Handler) writeError(err error, c echo.Context) {
 	}
 	header.Set(echo.HeaderCacheControl, "no-store")
 	header.Set(echo.HeaderContentSecurityPolicy, apiPolicy)
+	if kind.Status == http.StatusUnauthorized && h.leadsToSignIn(c.Request()) {
+		header.Del(echo.HeaderWWWAuthenticate)
+		header.Set(echo.HeaderLocation, h.links.signIn(placeOf(c.Request())))
+		c.Response().WriteHeader(http.StatusSeeOther)
+		return
+	}
 	if h.wantsPage(c.Request()) {
 		h.writeErrorPage(c, refusal, id)
 		return
@@ -69,7 +75,7 @@ func (h *Handler) writeError(err error, c echo.Context) {
 func (h *Handler) writeErrorPage(c echo.Context, refusal *publish.Error, id string) {
 	kind := refusal.Code.Kind()
 	page := errorPage{
-		frame: h.frame(kind.Title), Kind: kind, Problem: h.links.problem(refusal.Code), Detail: refusal.Detail, Fields: refusal.Fields, RequestID: id,
+		frame: h.frame(c, kind.Title), Kind: kind, Problem: h.links.problem(refusal.Code), Detail: refusal.Detail, Fields: refusal.Fields, RequestID: id,
 	}
 	if err := renderAs(c, kind.Status, "error", page); err != nil {
 		h.log.ErrorContext(c.Request().Context(), "error_page_failed", "request_id", id, "error", err)

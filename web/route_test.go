@@ -36,6 +36,12 @@ var staleCases = map[string]struct {
 	"POST /v1/credentials":                                     {code: publish.ErrForbidden, operator: true}, // nobody is asked for one
 	"POST /v1/credentials/:id/rotate":                          {code: publish.ErrForbidden, operator: true},
 	"DELETE /v1/credentials/:id":                               {code: publish.ErrForbidden, operator: true},
+	"POST /credentials":                                        {code: publish.ErrForbidden, operator: true},
+	"POST /credentials/:id/rotate":                             {code: publish.ErrForbidden, operator: true},
+	"POST /credentials/:id/revoke":                             {code: publish.ErrForbidden, operator: true},
+	"POST /sign-in":                                            {code: publish.ErrForbidden, operator: true},
+	"POST /sign-out":                                           {want: 303, operator: true}, // nobody is signed in
+	"POST /sign-out-everywhere":                                {want: 303, operator: true},
 	"POST /policies":                                           {code: publish.ErrInvalidRequest, operator: true}, // it is no form
 	"DELETE /v1/keys/{key}":                                    {code: publish.ErrInvalidRequest, operator: true},
 	"POST /k/{key}/-/rollback":                                 {code: publish.ErrInvalidRequest, operator: true},

@@ -27,6 +27,8 @@ type call struct {
 	asked  bool
 	// proof is the credential or token that was shown, zero for none.
 	proof proof
+	// session is the one that was shown instead, zero for none.
+	session publish.SessionID
 	// public is the keys that everybody may read.
 	public publish.Reach
 	// byLease tells that a lease id was sent in place of a credential, for a file.
@@ -106,23 +108,31 @@ func routes() []route {
 		{get, "/activity", anywhere(read), (*Handler).activityPage},
 		{get, "/rejections", anywhere(read), (*Handler).rejectionsPage},
 		{get, "/leases", anywhere(read), (*Handler).leasesPage},
-		{get, page + "/-/rollback", needs(read), showAction(rollbackAction)},
+		{get, page + "/-/rollback", needs(operate), showAction(rollbackAction)},
 		{post, page + "/-/rollback", needs(operate), doAction(rollbackAction)},
-		{get, page + "/-/pin", needs(read), showAction(pinAction)},
+		{get, page + "/-/pin", needs(operate), showAction(pinAction)},
 		{post, page + "/-/pin", needs(operate), doAction(pinAction)},
-		{get, page + "/-/unpin", needs(read), showAction(unpinAction)},
+		{get, page + "/-/unpin", needs(operate), showAction(unpinAction)},
 		{post, page + "/-/unpin", needs(operate), doAction(unpinAction)},
-		{get, page + "/-/retire", needs(read), showAction(retireAction)},
+		{get, page + "/-/retire", needs(operate), showAction(retireAction)},
 		{post, page + "/-/retire", needs(operate), doAction(retireAction)},
-		{get, page + "/-/break-lease", needs(read), showAction(breakLeaseAction)},
+		{get, page + "/-/break-lease", needs(operate), showAction(breakLeaseAction)},
 		{post, page + "/-/break-lease", needs(operate), doAction(breakLeaseAction)},
-		{get, page + "/-/upload", needs(read), (*Handler).uploadPage},
+		{get, page + "/-/upload", needs(write), (*Handler).uploadPage},
 		{post, page + "/-/upload", needs(write), (*Handler).sendUpload},
-		{get, "/upload", anywhere(read), (*Handler).uploadPage},
+		{get, "/upload", anywhere(write), (*Handler).uploadPage},
 		{post, "/upload", anywhere(write), (*Handler).sendUpload},
 		{get, "/audit", anywhere(admin), (*Handler).auditPage},
 		{get, "/policies", credential(read), (*Handler).policiesPage},
 		{post, "/policies", anywhere(admin), (*Handler).changePolicy},
+		{get, "/credentials", anywhere(admin), (*Handler).credentialsPage},
+		{post, "/credentials", anywhere(admin), (*Handler).createCredentialOnPage},
+		{post, "/credentials/:id/rotate", anywhere(admin), (*Handler).rotateCredentialOnPage},
+		{post, "/credentials/:id/revoke", anywhere(admin), (*Handler).revokeCredentialOnPage},
+		{get, "/sign-in", open(), (*Handler).signInPage},
+		{post, "/sign-in", open(), (*Handler).signIn},
+		{post, "/sign-out", open(), (*Handler).signOut},
+		{post, "/sign-out-everywhere", credential(read), (*Handler).signOutEverywhere},
 		{get, "/static/:file", open(), (*Handler).static},
 		{get, "/problems/:code", open(), (*Handler).problemPage},
 		{get, "/livez", open(), (*Handler).livez},

@@ -73,6 +73,9 @@ type Options struct {
 	PublicRead publish.Reach
 	// Recheck is how long a request may last before its credential is looked at again; 0 means DefaultRecheck.
 	Recheck time.Duration
+	// SessionLifetime is how long people stay signed in on the pages at most, SessionIdle how long without a use; 0 is publish.DefaultSessionLifetime and
+	// publish.DefaultSessionIdle.
+	SessionLifetime, SessionIdle time.Duration
 	// EventStreams bounds how many event streams, and requests that wait for events, are open at once; 0 means DefaultEventStreams.
 	EventStreams int
 }
@@ -119,6 +122,10 @@ type Handler struct {
 	verify       Verify
 	public       publish.Reach
 	recheck      time.Duration
+
+	sessionLifetime, sessionIdle time.Duration
+
+	signIns signInLimit
 }
 
 // legalBasePath allows what needs no escape in a URL, so that the path can be compared as it stands.
@@ -145,6 +152,7 @@ func New(service *publish.Service, opts Options) (*Handler, error) {
 	}
 	h.verify = opts.Verify
 	h.authenticate, h.public, h.recheck = opts.Authenticate, opts.PublicRead, cmp.Or(opts.Recheck, DefaultRecheck)
+	h.sessionLifetime, h.sessionIdle, h.signIns = opts.SessionLifetime, opts.SessionIdle, newSignInLimit()
 	h.streamWrite = streamWriteTimeout
 	h.comparing = make(chan struct{}, 1)
 	h.maxJSON = opts.MaxJSONBytes

@@ -76,6 +76,7 @@ func startServer(ctx context.Context, s serverSettings, migrate bool) (_ *server
 	}
 	if s.auth.required {
 		options.Authenticate, options.PublicRead = service.Authenticate, s.auth.public
+		options.SessionLifetime, options.SessionIdle = s.auth.sessionLifetime, s.auth.sessionIdle
 		if s.auth.tokens != nil {
 			options.Verify = s.auth.tokens.Authenticate
 		}

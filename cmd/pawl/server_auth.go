@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"time"
 
 	"github.com/pawlhq/pawl/blobstore"
 	"github.com/pawlhq/pawl/oidc"
@@ -18,6 +19,8 @@ type authSettings struct {
 	public publish.Reach
 	// tokens verifies those of workloads, nil where none are accepted.
 	tokens *oidc.Verifier
+	// sessionLifetime and sessionIdle are how long people stay signed in on the pages: at most, and without a use.
+	sessionLifetime, sessionIdle time.Duration
 }
 
 const (
@@ -51,7 +54,19 @@ func (a *app) authSettings() (s authSettings, err error) {
 			return s, configError{fmt.Errorf("PAWL_OIDC: %w", err)}
 		}
 	}
-	return s, nil
+	if s.sessionLifetime, err = a.sessionSetting("PAWL_SESSION_LIFETIME", publish.DefaultSessionLifetime); err != nil {
+		return s, err
+	}
+	s.sessionIdle, err = a.sessionSetting("PAWL_SESSION_IDLE", publish.DefaultSessionIdle)
+	return s, err
+}
+
+func (a *app) sessionSetting(name string, standard time.Duration) (time.Duration, error) {
+	span, err := a.atLeast(name, publish.MinSessionIdle, standard)
+	if err == nil && span > publish.MaxSessionLifetime {
+		err = configError{fmt.Errorf("%s is %q; set it to a duration of at most %s, such as %q", name, a.getenv(name), publish.MaxSessionLifetime, standard)}
+	}
+	return span, err
 }
 
 // tokenVerifier reads the file that says whose tokens are accepted.

@@ -22,12 +22,15 @@ func TestAuthSettings(t *testing.T) {
 		private  []publish.Key
 		problem  string // of what is refused
 	}{
-		"":                    {private: []publish.Key{"a"}},
-		"PAWL_AUTH=none":      {private: []publish.Key{"a"}},
-		"PAWL_AUTH=required":  {required: true, private: []publish.Key{"a"}},
-		"PAWL_AUTH=yes":       {problem: `PAWL_AUTH is "yes"; it must be required or none`},
-		"PAWL_AUTH=Required":  {problem: "PAWL_AUTH"},
-		"PAWL_PUBLIC_READ=a/": {problem: "set PAWL_AUTH=required too"},
+		"":                              {private: []publish.Key{"a"}},
+		"PAWL_AUTH=none":                {private: []publish.Key{"a"}},
+		"PAWL_AUTH=required":            {required: true, private: []publish.Key{"a"}},
+		"PAWL_AUTH=yes":                 {problem: `PAWL_AUTH is "yes"; it must be required or none`},
+		"PAWL_AUTH=Required":            {problem: "PAWL_AUTH"},
+		"PAWL_SESSION_IDLE=1m":          {problem: "PAWL_SESSION_IDLE is \"1m\"; set it to a duration of at least 5m0s"},
+		"PAWL_SESSION_LIFETIME=9999h":   {problem: "PAWL_SESSION_LIFETIME is \"9999h\"; set it to a duration of at most 720h0m0s"},
+		"PAWL_SESSION_LIFETIME=forever": {problem: "PAWL_SESSION_LIFETIME"},
+		"PAWL_PUBLIC_READ=a/":           {problem: "set PAWL_AUTH=required too"},
 		"PAWL_AUTH=required PAWL_PUBLIC_READ=a/,b":     {required: true, public: []publish.Key{"a/x", "b", "b/x"}, private: []publish.Key{"a", "ab", "b2", "c"}},
 		"PAWL_AUTH=required PAWL_PUBLIC_READ=all":      {required: true, public: []publish.Key{"a", "all", "z/z"}},
 		"PAWL_AUTH=required PAWL_PUBLIC_READ=all/,a":   {required: true, public: []publish.Key{"all/x", "a"}, private: []publish.Key{"b", "all"}},

@@ -31,7 +31,7 @@ func issue(t *testing.T, dsn, name, scopes string) (string, *publish.Service) {
 	return made.Secret.Reveal(), service
 }
 
-// A browser that was told a credential once has it for the pages, their scripts and streams, and the files that they show. It acts under the credential's name.
+// A browser whose person has signed in is known to the pages, their scripts and streams, and the files that they show. It acts under the name of the credential.
 func TestPageWithACredential(t *testing.T) {
 	t.Parallel()
 	tab := testenv.Browser(t)
@@ -47,8 +47,7 @@ func TestPageWithACredential(t *testing.T) {
 	}
 	put("one")
 
-	// The page of a key, not "/": what a browser sends by itself it sends below the folder of the page that it was asked on, and /v1 is elsewhere.
-	tab.Open(strings.Replace(s.url, "http://", "http://pawl:"+secret+"@", 1) + "/k/press/x")
+	signIn(t, tab, s.url+"/k/press/x", secret)
 	openLive(t, tab, s.url+"/k/press/x")
 	awaitPage(t, tab, `document.querySelector("main").textContent.includes("You act as mia")`)
 	put("two")

@@ -82,6 +82,8 @@ var pages = map[string][]screen{
 	"GET /k/{key}/-/upload":      screens("/k/ex/text/-/upload"),
 	"GET /upload":                screens("/upload"),
 	"GET /policies":              screens("/policies"),
+	"GET /credentials":           screens("/credentials"),
+	"GET /sign-in":               screens("/sign-in"),
 	"GET /audit":                 screens("/audit"),
 	"GET /problems/:code":        slices.Concat(screens("/problems/stale-token"), refusals("/problems/nothing")),
 

@@ -30,6 +30,7 @@ type Pointers struct {
 	client   netip.Addr // for whom the running call works
 	// credentials stand in the order in which they were made.
 	credentials []*credentialRow
+	sessions    map[publish.Digest]*sessionRow
 	duties      map[string]duty
 	events      eventRows
 	epoch       int64
@@ -44,7 +45,7 @@ var _ publish.PointerStore = (*Pointers)(nil)
 // NewPointers makes an empty store.
 func NewPointers() *Pointers {
 	return &Pointers{
-		policies: map[string]publish.Policy{}, duties: map[string]duty{}, keys: map[publish.Key]*keyRow{},
+		policies: map[string]publish.Policy{}, duties: map[string]duty{}, sessions: map[publish.Digest]*sessionRow{}, keys: map[publish.Key]*keyRow{},
 		installation: rand.Text(),
 	}
 }

@@ -87,6 +87,7 @@ func openPointers(*testing.T) publishtest.PointerHarness {
 		SetCounter:    func(_ *testing.T, key publish.Key, counter publish.Token) { store.SetCounter(key, counter) },
 		Age:           func(_ *testing.T, key publish.Key, by time.Duration) { store.Age(key, by) },
 		Antedate:      func(_ *testing.T, key publish.Key, by time.Duration) { store.Antedate(key, by) },
+		AgeSession:    func(_ *testing.T, hash publish.Digest, by time.Duration) { store.AgeSession(hash, by) },
 		Condemn:       func(_ *testing.T, key publish.Key, token publish.Token) { store.GiveUp(key, token) },
 		AgeCredential: func(_ *testing.T, id publish.CredentialID, by time.Duration) { store.AgeCredential(id, by) },
 	}

@@ -27,6 +27,8 @@ type PointerHarness struct {
 	Age func(t *testing.T, key publish.Key, by time.Duration)
 	// AgeCredential lets time pass for one credential.
 	AgeCredential func(t *testing.T, id publish.CredentialID, by time.Duration)
+	// AgeSession lets time pass for one session.
+	AgeSession func(t *testing.T, hash publish.Digest, by time.Duration)
 }
 
 // TestPointerStore holds a PointerStore to the contract of package publish. open makes an empty store and cleans it up by itself;
@@ -60,6 +62,7 @@ func TestPointerStore(t *testing.T, open func(t *testing.T) PointerHarness) {
 		{"policy", policyTests()},
 		{"audit", auditTests()},
 		{"credential", credentialTests()},
+		{"session", sessionTests()},
 		{"limit", limitTests()},
 		{"lease-limit", leaseLimitTests()},
 		{"read", readTests()},

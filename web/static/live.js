@@ -53,9 +53,10 @@ function open() {
 		if (source.readyState !== EventSource.CLOSED) return; // The browser goes on by itself.
 		source = null;
 		timer = setTimeout(async () => {
-			// 410: the cursor is too old to go on from. A stream doesn't tell.
+			// 410: the cursor is too old to go on from. 401: the session is over. A stream doesn't tell.
 			const answer = await fetch(address).catch(() => null);
 			if (answer?.status === 410) offer("More is new");
+			else if (answer?.status === 401) offer("You are signed out");
 			else if (!paused && !document.hidden) open();
 		}, wait);
 		wait = Math.min(wait * 2, 15000);
