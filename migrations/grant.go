@@ -35,6 +35,7 @@ var rights = map[string]string{
 	"receipts":          "INSERT",
 	"rejected_keys":     "INSERT, UPDATE, DELETE",
 	"rejections":        "INSERT, UPDATE, DELETE",
+	"secrets":           "",
 	"stores":            "INSERT, UPDATE",
 	"unnumbered_events": "INSERT, DELETE",
 	"witnesses":         "INSERT, DELETE",
