@@ -33,7 +33,7 @@ type contentLink struct {
 // mac is the signature of a link. Nothing in a key is a newline, so no two links are signed as one text.
 func (l contentLink) mac(key []byte) []byte {
 	hash := hmac.New(sha256.New, key)
-	_, _ = fmt.Fprintf(hash, "pawl-content-1\n%s\n%d\n%d\n%d", l.key, l.version.Token, l.version.Revision, l.expires.Unix()) // A hash takes everything.
+	_, _ = fmt.Fprintf(hash, "pawl-content-1\n%s\n%d\n%d\n%d", l.key, l.version.Token, l.version.Revision, l.expires.Unix()) //nolint:errcheck // A hash takes everything.
 	return hash.Sum(nil)
 }
 

@@ -108,7 +108,7 @@ func (a *app) serverSettings(f serverFlags, level slog.Level) (serverSettings, e
 		return s, configError{fmt.Errorf("PAWL_HOSTS (or --hosts): %w", err)}
 	}
 	if s.transport.content, err = web.ParseContentOrigin(a.getenv("PAWL_CONTENT_ORIGIN"), s.pageHosts()); err != nil {
-		return s, configError{fmt.Errorf("PAWL_CONTENT_ORIGIN: %w", err)}
+		return s, configError{fmt.Errorf("PAWL_CONTENT_ORIGIN (beside PAWL_HOSTS and PAWL_LISTEN): %w", err)}
 	}
 	return s, nil
 }
