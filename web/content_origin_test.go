@@ -136,6 +136,11 @@ func TestContentOriginRefuses(t *testing.T) {
 		next := r.grant(key)
 		next.put("f.html", "canary").want(201)
 	}
+	for range 2 {
+		w := r.grant("two")
+		w.put("f.html", "canary").want(201)
+		w.publish(`{"release":true}`).want(200)
+	}
 	later := time.Now().Add(time.Hour).Unix()
 	good := sealed(contentKey, "k", 1, 2, later, "f.html")
 	for _, host := range []string{contentHost, "FILES.example.", contentHost + ":8443"} {
@@ -166,6 +171,7 @@ func TestContentOriginRefuses(t *testing.T) {
 		"four parts":                   with(seal+".1", rest),
 		"another name":                 with(seal, strings.Replace(rest, "/k/", "/k2/", 1)),
 		"another name, by dots":        with(seal, "v1/keys/k/-/generations/1/files/../../../../k2/-/generations/1/files/f.html"),
+		"a published generation":       strings.Replace(sealed(contentKey, "two", 1, 1, later, "f.html"), "/1/", "/2/", 1),
 		"another generation":           with(seal, strings.Replace(rest, "/1/", "/2/", 1)),
 		"what isn't published":         sealed(contentKey, "k", 2, 1, later, "f.html"),
 		"a file that isn't there":      sealed(contentKey, "k", 1, 2, later, "g.html"),
