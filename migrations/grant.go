@@ -37,6 +37,7 @@ var rights = map[string]string{
 	"rejected_keys":     "INSERT, UPDATE, DELETE",
 	"rejections":        "INSERT, UPDATE, DELETE",
 	"sessions":          "INSERT, UPDATE, DELETE",
+	"secrets":           "",
 	"stores":            "INSERT, UPDATE",
 	"unnumbered_events": "INSERT, DELETE",
 	"witnesses":         "INSERT, DELETE",

@@ -111,7 +111,7 @@ func (c *call) unauthorized(fault string) error {
 	api := strings.HasPrefix(c.Request().URL.Path, "/v1/")
 	header.Del(echo.HeaderWWWAuthenticate)
 	// A browser asks people for a password by this one. It is for who follows a link to a file; on pages people sign in, and scripts ask nobody.
-	if mode := c.Request().Header.Get("Sec-Fetch-Mode"); (mode == "" || mode == "navigate") && (!api || c.aboutFiles()) {
+	if mode := c.Request().Header.Get("Sec-Fetch-Mode"); (mode == "" || mode == "navigate") && (!api || c.aboutFiles() || c.under("show/")) {
 		header.Add(echo.HeaderWWWAuthenticate, challenge)
 	}
 	if api {
@@ -128,11 +128,14 @@ func (c *call) unauthorized(fault string) error {
 }
 
 // aboutFiles reports whether a URL is that of a file of a generation. It looks at the URL as it was sent, since that is asked before names are checked.
-func (c *call) aboutFiles() bool {
+func (c *call) aboutFiles() bool { return c.under("files/") }
+
+// under reports whether a URL is one below a folder of a generation.
+func (c *call) under(folder string) bool {
 	_, tail, _ := strings.Cut(wirePath(c.Request().URL), "/-/")
 	generations, tail, _ := strings.Cut(tail, "/")
 	_, tail, _ = strings.Cut(tail, "/")
-	return generations == "generations" && strings.HasPrefix(tail, "files/")
+	return generations == "generations" && strings.HasPrefix(tail, folder)
 }
 
 // leaseOpens reports whether the lease id of a request opens the file that it is about. Reading ends when the generation is sealed or fenced. Changes go on

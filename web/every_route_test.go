@@ -53,6 +53,7 @@ var askCases = map[string]asked{
 	"POST /v1/keys/{key}/-/generations/{token}/effects/{name}":            {of: asksKey, verb: publish.VerbPublish, headers: leaseHeader},
 
 	"GET /v1/keys/{key}/-/generations/{token}/files/{path}": {of: asksKey, verb: publish.VerbRead},
+	"GET /v1/keys/{key}/-/generations/{token}/show/{path}":  {of: asksKey, verb: publish.VerbRead},
 	"GET /v1/keys/{key}/-/generations/{token}/files":        {of: asksKey, verb: publish.VerbRead},
 	"GET /v1/keys/{key}/-/generations/{token}.zip":          {of: asksKey, verb: publish.VerbRead},
 	"GET /v1/keys/{key}/-/generations/{token}.tar":          {of: asksKey, verb: publish.VerbRead},
@@ -150,7 +151,7 @@ type askRig struct {
 func newAskRig(t *testing.T) *askRig {
 	t.Helper()
 	r := &askRig{}
-	r.rig, r.known = newAuthRig(t, web.Options{})
+	r.rig, r.known = newAuthRig(t, web.Options{ContentOrigin: contentAt, ContentKey: contentKey})
 	r.admin = r.issue("root", "admin")
 	r.publishedBy(r.admin, "team-a/x", "canary bytes of team-a")
 	r.worker = r.grantTo(r.admin, "team-a/x")

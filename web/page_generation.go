@@ -187,7 +187,9 @@ func (h *Handler) previewAt(ctx context.Context, key publish.Key, version publis
 	if err != nil {
 		return nil, err
 	}
-	return h.previewOf(ctx, file, h.links.ofVersion(key, version, final, file.File)), nil
+	shown := h.previewOf(ctx, file, h.links.ofVersion(key, version, final, file.File))
+	shown.Shown = h.show(key, version, final, file.File)
+	return shown, nil
 }
 
 // stateSentence says what became of a generation.

@@ -36,6 +36,8 @@ const (
 type preview struct {
 	publish.File
 	URL string // the permanent address
+	// Shown leads to where the file is shown as the page that it is, "" for what isn't one.
+	Shown string
 	// Show is one of the ways to show a file.
 	Show string
 	// Width and Height of a picture in pixels, 0 where they aren't known without decoding all of it.

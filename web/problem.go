@@ -45,11 +45,7 @@ func (h *Handler) writeError(err error, c echo.Context) {
 			refusal = &publish.Error{Code: refusal.Code, Detail: "this route has the methods " + allow}
 		}
 	}
-	switch kind.Status {
-	case http.StatusLocked, http.StatusServiceUnavailable, http.StatusTooManyRequests:
-		wait := time.Duration(refusal.RetryAfterMillis) * time.Millisecond
-		header.Set(echo.HeaderRetryAfter, strconv.FormatInt(max(1, wholeSeconds(wait)), 10))
-	}
+	setRetryAfter(header, refusal)
 	header.Set(echo.HeaderCacheControl, "no-store")
 	header.Set(echo.HeaderContentSecurityPolicy, apiPolicy)
 	if kind.Status == http.StatusUnauthorized && h.leadsToSignIn(c.Request()) {
@@ -68,6 +64,15 @@ func (h *Handler) writeError(err error, c echo.Context) {
 	}
 	if err := respondAs(c, kind.Status, "application/problem+json", answer); err != nil {
 		h.log.DebugContext(c.Request().Context(), "answer_not_delivered", "request_id", id, "error", err)
+	}
+}
+
+// setRetryAfter says when to come again, for the errors that pass.
+func setRetryAfter(header http.Header, refusal *publish.Error) {
+	switch refusal.Code.Kind().Status {
+	case http.StatusLocked, http.StatusServiceUnavailable, http.StatusTooManyRequests:
+		wait := time.Duration(refusal.RetryAfterMillis) * time.Millisecond
+		header.Set(echo.HeaderRetryAfter, strconv.FormatInt(max(1, wholeSeconds(wait)), 10))
 	}
 }
 

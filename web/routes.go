@@ -69,6 +69,7 @@ func routes() []route {
 		{post, generation + "/effects/{name}", needs(write), (*Handler).effect},
 
 		{get, generation + "/files/{path}", needs(read).orLease(), (*Handler).file},
+		{get, generation + "/show/{path}", needs(read), (*Handler).showFile},
 		{get, generation + "/files", needs(read), (*Handler).files},
 		{get, generation + ".zip", needs(read), (*Handler).zip},
 		{get, generation + ".tar", needs(read), (*Handler).tar},

@@ -46,6 +46,10 @@ type Options struct {
 	// StoreOrigin is the origin of the store that Service.Reads sends readers to, such as https://s3.example: pages may show files from
 	// there too. "" is for files that this server streams.
 	StoreOrigin string
+	// ContentOrigin is an origin of its own, as ParseContentOrigin gives it, where files are shown that may run script: requests for its host get those alone. "" is
+	// for none. ContentKey signs its addresses: at least 32 secret bytes, the same for all replicas.
+	ContentOrigin string
+	ContentKey    []byte
 	// Metrics is where requests are counted and what /metrics shows. Give the same one to Service.Observer. nil means a new one.
 	Metrics *Metrics
 	// Log gets one line a request; nil means slog.Default().
@@ -90,7 +94,8 @@ type Handler struct {
 	hosts    []string
 	proxies  []netip.Prefix
 	embed    Embed
-	sources  string // where pages may show files from; see fileSources
+	content  *contentOrigin // nil for none
+	sources  string         // where pages may show files from; see fileSources
 	keyed    []keyRoute
 	idle     time.Duration
 	ready    time.Duration
@@ -176,11 +181,19 @@ func New(service *publish.Service, opts Options) (*Handler, error) {
 	h.echo.HTTPErrorHandler = h.writeError
 	h.echo.Use(h.accountFor, h.limitBody, h.recoverPanics, h.limitRate, h.refuseForeignHosts, refuseForeignOrigins)
 	h.register(routes())
+	var err error
+	if h.content, err = h.newContentOrigin(opts); err != nil {
+		return nil, err
+	}
 	return h, nil
 }
 
-// ServeHTTP takes the base path off and hands the request to its route.
+// ServeHTTP takes the base path off and hands the request to its route, or to the content origin.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if h.content.answers(r) {
+		h.content.echo.ServeHTTP(w, r.WithContext(publish.WithClient(r.Context(), h.clientAddress(r))))
+		return
+	}
 	rest, found := strings.CutPrefix(wirePath(r.URL), h.links.base)
 	if h.links.base != "" && found && (rest == "" || rest[0] == '/') {
 		if rest == "" {

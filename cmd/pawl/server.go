@@ -74,6 +74,11 @@ func startServer(ctx context.Context, s serverSettings, migrate bool) (_ *server
 		BodyIdleTimeout: s.limits.idle, MaxJSONBytes: s.limits.json,
 		Rate: s.limits.rate, RateBurst: int(s.limits.burst), Uploads: int(s.limits.uploads), Leases: s.limits.leases,
 	}
+	if options.ContentOrigin = s.transport.content; options.ContentOrigin != "" {
+		if options.ContentKey, err = pointers.ContentKey(ctx); err != nil {
+			return nil, err
+		}
+	}
 	if s.auth.required {
 		options.Authenticate, options.PublicRead = service.Authenticate, s.auth.public
 		options.SessionLifetime, options.SessionIdle = s.auth.sessionLifetime, s.auth.sessionIdle

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/netip"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -106,6 +107,9 @@ func (a *app) serverSettings(f serverFlags, level slog.Level) (serverSettings, e
 	if s.hosts, err = web.ParseHosts(a.setting(f.hosts, "PAWL_HOSTS")); err != nil {
 		return s, configError{fmt.Errorf("PAWL_HOSTS (or --hosts): %w", err)}
 	}
+	if s.transport.content, err = web.ParseContentOrigin(a.getenv("PAWL_CONTENT_ORIGIN"), s.pageHosts()); err != nil {
+		return s, configError{fmt.Errorf("PAWL_CONTENT_ORIGIN (beside PAWL_HOSTS and PAWL_LISTEN): %w", err)}
+	}
 	return s, nil
 }
 
@@ -124,6 +128,15 @@ func (a *app) yes(name string) (bool, error) {
 // checkHost reports whether requests for other hosts are refused. On loopback nobody may be asked for a credential, and what
 // protects the server is that others can't reach it; but a page in a browser of this machine can.
 func (s serverSettings) checkHost() bool { return loopback(s.listen) || len(s.hosts) > 0 }
+
+// pageHosts are the hosts that the pages answer to, besides this machine's own names, as far as they are known.
+func (s serverSettings) pageHosts() []string {
+	host, _, _ := net.SplitHostPort(s.listen)            //nolint:errcheck // It was checked.
+	if listen, err := web.ParseHosts(host); err == nil { // Its own address isn't always a name for others.
+		return slices.Concat(s.hosts, listen)
+	}
+	return s.hosts
+}
 
 // secrets are the texts that must not show in a log, whoever writes the line.
 func (s serverSettings) secrets() []string {

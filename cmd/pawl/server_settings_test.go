@@ -88,6 +88,9 @@ func TestTransportSettings(t *testing.T) {
 		{"PAWL_TLS_CERT=cert.pem", exitConfig},
 		{"PAWL_EMBED=same-site", 0},
 		{"PAWL_EMBED=*", exitConfig},
+		{"PAWL_CONTENT_ORIGIN=https://files.example", 0},
+		{"PAWL_CONTENT_ORIGIN=https://files.example/x", exitConfig},
+		{"PAWL_CONTENT_ORIGIN=http://127.0.0.1:8484", exitConfig},
 		{"PAWL_TLS_KEY=key.pem", exitConfig},
 	} {
 		a := &app{stderr: io.Discard, getenv: lookup([]string{test.set})}
@@ -95,6 +98,18 @@ func TestTransportSettings(t *testing.T) {
 		name, _, _ := strings.Cut(test.set, "=")
 		if err != nil && (exitCode(err) != test.code || !strings.Contains(err.Error(), name)) || err == nil && test.code != 0 {
 			t.Errorf("%s: %v", test.set, err)
+		}
+	}
+}
+
+// The content origin has a host that no page has, and the error names both settings.
+func TestContentOriginSetting(t *testing.T) {
+	t.Parallel()
+	for listen, hosts := range map[string]string{"127.0.0.1:1": "pawl.example, files.example", "files.example:1": "", "0.0.0.0:1": "FILES.example."} {
+		a := &app{stderr: io.Discard, getenv: lookup([]string{"PAWL_CONTENT_ORIGIN=https://files.example:8443", "PAWL_HOSTS=" + hosts})}
+		_, err := a.serverSettings(serverFlags{listen: listen}, slog.LevelInfo)
+		if err == nil || exitCode(err) != exitConfig || !strings.Contains(err.Error(), "PAWL_CONTENT_ORIGIN") || !strings.Contains(err.Error(), "PAWL_HOSTS") {
+			t.Errorf("listening on %s with the hosts %q: %v", listen, hosts, err)
 		}
 	}
 }

@@ -14,6 +14,7 @@ import (
 type transportSettings struct {
 	proxies         []netip.Prefix // whose word about their clients is believed
 	embed           web.Embed
+	content         string // the origin where files are shown, "" for none
 	tlsCert, tlsKey string // files; both or none
 }
 
