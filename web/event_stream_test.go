@@ -210,7 +210,7 @@ func TestWaitForEvents(t *testing.T) {
 func TestEventStreamSlowReader(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, web.Options{EventHeartbeat: time.Hour})
-	r.handler.SetStreamWriteTimeout(100 * time.Millisecond)
+	r.handler.SetStreamWriteTimeout(3 * time.Second) // The other one must keep up on a busy machine.
 	r.runEvents()
 	conn := r.dial()
 	if _, err := fmt.Fprintf(conn, "GET /v1/events?after=0-0 HTTP/1.1\r\nHost: pawl\r\nAccept: text/event-stream\r\n\r\n"); err != nil {
