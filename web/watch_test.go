@@ -127,7 +127,7 @@ func TestRevokedUpload(t *testing.T) {
 			w := r.grantTo(admin, "k")
 			from, to := io.Pipe()
 			defer func() { _ = to.Close() }()
-			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
 			req, err := http.NewRequestWithContext(ctx, test.method, r.server.URL+test.target, from)
 			if err != nil {
@@ -177,7 +177,7 @@ func TestRevokedDownload(t *testing.T) {
 			<-ctx.Done()
 		}
 	}})
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, "GET", r.server.URL+w.generation()+"/files/f", nil)
 	if err != nil {
