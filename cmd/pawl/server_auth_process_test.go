@@ -85,7 +85,7 @@ var requestID = regexp.MustCompile(`"request_id":"[^"]*"`)
 // what never was.
 func TestServeAsksForCredentials(t *testing.T) {
 	t.Parallel()
-	s := startAsking(t, "PAWL_PUBLIC_READ=press/")
+	s := startAsking(t, "PAWL_PUBLIC_READ=press/", "PAWL_CONTENT_ORIGIN=https://files.example")
 	file := filepath.Join(t.TempDir(), "f.txt")
 	if err := os.WriteFile(file, []byte("bytes of team-a"), 0o600); err != nil {
 		t.Fatal(err)
