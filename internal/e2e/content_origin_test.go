@@ -75,7 +75,8 @@ func TestContentOriginInABrowser(t *testing.T) {
 	s.files("press/r", report(t))
 	s.files("press/r", map[publish.Path]claimedFile{"report/index.html": {"", "<!DOCTYPE html><title>next</title><script>window.other = 1</script>"}, "canary.js": {"", "canary"}})
 
-	tab.Open(strings.Replace(s.url, "http://", "http://pawl:"+secret+"@", 1) + "/k/press/r")
+	signIn(t, tab, s.url+"/k/press/r", secret)
+	awaitPage(t, tab, `location.pathname === "/k/press/r"`)
 	show := func(token int) string {
 		t.Helper()
 		tab.Open(fmt.Sprintf("%s/k/press/r/-/generations/%d?path=report/index.html", s.url, token))
