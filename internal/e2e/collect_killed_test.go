@@ -196,10 +196,11 @@ func TestCollectorStopped(t *testing.T) {
 		<-s.done
 	}
 	soak.check("k")
+	conn := connect(t, dsn)
 	testenv.Eventually(t, 2*patience, func() error {
 		collect(t, plain, "--grace", "0s")
 		var left int
-		err := connect(t, dsn).QueryRow(t.Context(), `SELECT count(*) FROM pawl.generations WHERE state IN ('open', 'sealed') AND revision > 0`).Scan(&left)
+		err := conn.QueryRow(t.Context(), `SELECT count(*) FROM pawl.generations WHERE state IN ('open', 'sealed') AND revision > 0`).Scan(&left)
 		if err == nil && left != 2 {
 			err = fmt.Errorf("%d published generations are kept, want the current one and one more", left)
 		}

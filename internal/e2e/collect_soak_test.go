@@ -99,10 +99,11 @@ func TestCase18Soak(t *testing.T) {
 		<-r.done
 	}
 	// What is young goes when it is older; the sweep, which takes what was dropped within a generation, isn't what this is about.
+	conn := connect(t, dsn)
 	testenv.Eventually(t, 3*patience, func() error {
 		collect(t, s.replicas[0], "--grace", "0s")
 		var left int
-		err := connect(t, dsn).QueryRow(t.Context(), `SELECT count(*) FROM pawl.generations g JOIN pawl.keys k ON k.id = g.key_id
+		err := conn.QueryRow(t.Context(), `SELECT count(*) FROM pawl.generations g JOIN pawl.keys k ON k.id = g.key_id
 			WHERE g.state IN ('open', 'sealed') AND g.token <> k.current_token`).Scan(&left)
 		if err == nil && left > len(s.keys) {
 			err = fmt.Errorf("%d generations are kept beside the current ones, want %d", left, len(s.keys))
