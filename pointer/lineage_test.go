@@ -138,7 +138,8 @@ func TestRestoredTablesRaiseTheEpoch(t *testing.T) {
 		dump := command(t, nil, "pg_dump", "--data-only", "--disable-triggers", "-n", "pawl", "-d", dsn)
 		lost := grant(t, store, "k", "W2")
 		command(t, []byte(`TRUNCATE pawl.keys, pawl.generations, pawl.files, pawl.receipts, pawl.rejections, pawl.effects,
-			pawl.effect_tokens, pawl.installation, pawl.epochs, pawl.policies, pawl.events, pawl.unnumbered_events, pawl.event_feed, pawl.goose_db_version`),
+			pawl.effect_tokens, pawl.installation, pawl.epochs, pawl.policies, pawl.events, pawl.unnumbered_events, pawl.event_feed, pawl.goose_db_version,
+			pawl.generation_sums, pawl.caller_leases, pawl.credentials, pawl.sessions, pawl.secrets`),
 			"psql", "-v", "ON_ERROR_STOP=1", "-q", "-d", dsn)
 		command(t, dump, "psql", "-v", "ON_ERROR_STOP=1", "-q", "-d", dsn)
 		checkLost(t, store, lost)
