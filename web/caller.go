@@ -164,7 +164,7 @@ func (h *Handler) leaseOpens(c *call) (bool, error) {
 }
 
 // keepPrivate keeps the answer about a key that not everybody may read from caches that several share: what is public there would be handed to
-// who shows no credential.
+// who shows no credential. A browser in which somebody is signed in asks each time whether he still is: the next one at it is somebody else.
 func (c *call) keepPrivate() {
 	if c.key == "" || c.public.Has(c.key) {
 		return
@@ -172,6 +172,9 @@ func (c *call) keepPrivate() {
 	header := c.Response().Header()
 	c.Response().Before(func() {
 		if rest, public := strings.CutPrefix(header.Get(echo.HeaderCacheControl), "public, "); public {
+			if !c.session.IsZero() {
+				rest = "no-cache"
+			}
 			header.Set(echo.HeaderCacheControl, "private, "+rest)
 		}
 	})

@@ -334,3 +334,25 @@ func TestStreamEndsWithSession(t *testing.T) {
 		t.Errorf("%d uses were noted", n)
 	}
 }
+
+// A browser keeps no file that it may show without asking whether the session goes on: after signing out nothing is read from its cache.
+func TestFilesAreNotKeptBeyondTheSession(t *testing.T) {
+	t.Parallel()
+	r := newSignRig(t, web.Options{})
+	mia := r.make("mia", "publish")
+	bearer := []string{"Authorization", "Bearer " + mia.Secret.Reveal()}
+	w := r.publishedBy(bearer, "k", "x")
+	file := w.generation() + "/files/f"
+	if got := r.call("GET", file, "", bearer...).want(200).header.Get("Cache-Control"); got != "private, max-age=31536000, immutable" {
+		t.Errorf("by a credential the file is kept as %q", got)
+	}
+	cookie := r.signIn(mia.Secret.Reveal(), "").want(303).cookie()
+	shown := r.call("GET", file, "", browser(cookie)...).want(200)
+	if got := shown.header.Get("Cache-Control"); got != "private, no-cache" {
+		t.Errorf("by a session the file is kept as %q", got)
+	}
+	again := append(browser(cookie), "If-None-Match", shown.header.Get("ETag"))
+	r.call("GET", file, "", again...).want(304)
+	r.call("POST", "/sign-out", "", browser(cookie)...).want(303)
+	r.call("GET", file, "", again...).want(401)
+}

@@ -2,10 +2,12 @@ package web_test
 
 import (
 	"context"
+	"errors"
 	"io"
 	"net/http"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -151,12 +153,16 @@ func TestRevokedUpload(t *testing.T) {
 				}
 			}()
 			res, err := r.client.Do(req)
-			if err != nil {
+			// To who goes on sending the server closes the connection, and its answer may be lost with that.
+			cut := test.more != "" && (errors.Is(err, syscall.EPIPE) || errors.Is(err, syscall.ECONNRESET))
+			switch {
+			case err != nil && !cut:
 				t.Fatal(err)
-			}
-			defer func() { _ = res.Body.Close() }()
-			if res.StatusCode != http.StatusUnauthorized {
-				t.Errorf("status %d", res.StatusCode)
+			case err == nil:
+				defer func() { _ = res.Body.Close() }()
+				if res.StatusCode != http.StatusUnauthorized {
+					t.Errorf("status %d", res.StatusCode)
+				}
 			}
 			if got := r.with(admin, "GET", "/v1/keys/k/-/generations/1/files/f", "", "Pawl-Lease", w.lease); got.status != http.StatusNotFound {
 				t.Errorf("the file is kept: %d", got.status)
