@@ -23,15 +23,14 @@ func report(t *testing.T) map[publish.Path]claimedFile {
 	}
 	return map[publish.Path]claimedFile{
 		"report/index.html": {"", `<!DOCTYPE html><html lang="en"><title>report</title><link rel="icon" href="data:,"><link rel="stylesheet" href="../assets/a.css">` +
-			`<style>em { color: rgb(4, 5, 6) }</style><p>one</p><em>two</em><img src="picture.png" alt=""><iframe src="part.html"></iframe>` +
-			`<script>window.inline = 1</script><script type="module" src="../assets/a.mjs"></script><script src="../assets/a.js"></script>`},
+			`<style>em { color: rgb(4, 5, 6) }</style><script>window.inline = 1; addEventListener("message", (e) => { window.part = e.data })</script>` +
+			`<p>one</p><em>two</em><img src="picture.png" alt=""><iframe src="part.html"></iframe><script type="module" src="../assets/a.mjs"></script><script src="../assets/a.js"></script>`},
 		"report/part.html":   {"", `<!DOCTYPE html><title>part</title><script>parent.postMessage("part", "*")</script>`},
 		"report/picture.png": {"", picture.String()},
 		"assets/a.css":       {"", "p { color: rgb(1, 2, 3) }"},
 		"assets/a.mjs":       {"", `window.module = 1`},
-		"assets/a.js": {"", `addEventListener("message", (e) => { window.part = e.data });
-fetch("../assets/data.json").then((r) => r.json()).then((d) => { window.data = d.n })`},
-		"assets/data.json": {"", `{"n":7}`},
+		"assets/a.js":        {"", `fetch("../assets/data.json").then((r) => r.json()).then((d) => { window.data = d.n })`},
+		"assets/data.json":   {"", `{"n":7}`},
 	}
 }
 
