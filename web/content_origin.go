@@ -176,14 +176,9 @@ func contentShown(kind string) bool {
 
 // writeContentError answers with an error where neither pages nor problem documents are.
 func (h *Handler) writeContentError(err error, c echo.Context) {
-	refusal := refusalOf(err)
+	refusal, id := h.failed(err, c)
 	kind := refusal.Code.Kind()
 	header := c.Response().Header()
-	id := header.Get(echo.HeaderXRequestID)
-	h.logFailure(c, kind.Status, id, err)
-	if c.Response().Committed {
-		panic(http.ErrAbortHandler) // See writeError.
-	}
 	text := kind.Title
 	switch {
 	case refusal == errContentOver, refusal == errNoContent:

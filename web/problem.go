@@ -24,15 +24,9 @@ type problem struct {
 
 // writeError is the one place that answers with an error. The user sees a message, the log the cause.
 func (h *Handler) writeError(err error, c echo.Context) {
-	refusal := refusalOf(err)
+	refusal, id := h.failed(err, c)
 	kind := refusal.Code.Kind()
 	header := c.Response().Header()
-	id := header.Get(echo.HeaderXRequestID)
-	h.logFailure(c, kind.Status, id, err)
-	if c.Response().Committed {
-		// The answer has begun, with a status and a length that are wrong now: only a broken connection can say so.
-		panic(http.ErrAbortHandler)
-	}
 	if kind.Status == http.StatusInternalServerError {
 		refusal = &publish.Error{Code: refusal.Code, Detail: "the server failed; its log has the cause under this request_id"}
 	}
@@ -65,6 +59,18 @@ func (h *Handler) writeError(err error, c echo.Context) {
 	if err := respondAs(c, kind.Status, "application/problem+json", answer); err != nil {
 		h.log.DebugContext(c.Request().Context(), "answer_not_delivered", "request_id", id, "error", err)
 	}
+}
+
+// failed logs an error, and returns what there is to tell of it, with the id of its request. Where an answer has begun, nothing can be told any more.
+func (h *Handler) failed(err error, c echo.Context) (refusal *publish.Error, id string) {
+	refusal = refusalOf(err)
+	id = c.Response().Header().Get(echo.HeaderXRequestID)
+	h.logFailure(c, refusal.Code.Kind().Status, id, err)
+	if c.Response().Committed {
+		// The answer has a status and a length that are wrong now: only a broken connection can say so.
+		panic(http.ErrAbortHandler)
+	}
+	return refusal, id
 }
 
 // setRetryAfter says when to come again, for the errors that pass.
