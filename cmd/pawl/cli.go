@@ -103,6 +103,19 @@ func (a *app) addGroup(root *cobra.Command, id, title string, commands []*cobra.
 	}
 }
 
+// parent makes a verb of several that ask a server; it does nothing by itself. names are theirs, for people.
+func (a *app) parent(cmd *cobra.Command, names string, verbs ...*cobra.Command) *cobra.Command {
+	cmd.Args = cobra.NoArgs
+	cmd.RunE = func(*cobra.Command, []string) error {
+		return usageError{fmt.Errorf("%s: name one of %s", cmd.Name(), names)}
+	}
+	for _, verb := range verbs {
+		a.client.register(verb.Flags())
+		cmd.AddCommand(verb)
+	}
+	return cmd
+}
+
 // helpCommand replaces cobra's, which prints an error about an unknown topic and exits 0.
 func (a *app) helpCommand(root *cobra.Command) *cobra.Command {
 	return &cobra.Command{

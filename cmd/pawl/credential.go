@@ -13,21 +13,12 @@ import (
 )
 
 func (a *app) credentialCommand() *cobra.Command {
-	cmd := &cobra.Command{
+	return a.parent(&cobra.Command{
 		Use:   "credential",
 		Short: "Make, list, rotate and revoke credentials",
 		Long: "Make, list, rotate and revoke credentials. With PAWL_DATABASE_URL it is done in the database itself, which is how the first credential is\n" +
 			"made; else, or with --url, by a server, which takes the verb admin on all keys that the credential is for.",
-		Args: cobra.NoArgs,
-		RunE: func(*cobra.Command, []string) error {
-			return usageError{errors.New("credential: name one of create, ls, rotate and revoke")}
-		},
-	}
-	for _, sub := range []*cobra.Command{a.credentialCreateCommand(), a.credentialListCommand(), a.credentialRotateCommand(), a.credentialRevokeCommand()} {
-		a.client.register(sub.Flags())
-		cmd.AddCommand(sub)
-	}
-	return cmd
+	}, "create, ls, rotate and revoke", a.credentialCreateCommand(), a.credentialListCommand(), a.credentialRotateCommand(), a.credentialRevokeCommand())
 }
 
 func (a *app) credentialCreateCommand() *cobra.Command {

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -13,21 +12,12 @@ import (
 )
 
 func (a *app) policyCommand() *cobra.Command {
-	cmd := &cobra.Command{
+	return a.parent(&cobra.Command{
 		Use:   "policy",
 		Short: "Show and set what holds for keys by their prefix: fence mode, retention, limits",
 		Long: "Show and set what holds for keys by their prefix: fence mode, retention, limits. A policy is for the key that is its prefix and all\n" +
 			"below it. Of several the longest prefix wins, as a whole: what it doesn't set is not limited, whatever a shorter one says.",
-		Args: cobra.NoArgs,
-		RunE: func(*cobra.Command, []string) error {
-			return usageError{errors.New("policy: name one of list, set and unset")}
-		},
-	}
-	for _, sub := range []*cobra.Command{a.policyListCommand(), a.policySetCommand(), a.policyUnsetCommand()} {
-		a.client.register(sub.Flags())
-		cmd.AddCommand(sub)
-	}
-	return cmd
+	}, "list, set and unset", a.policyListCommand(), a.policySetCommand(), a.policyUnsetCommand())
 }
 
 func (a *app) policyListCommand() *cobra.Command {
