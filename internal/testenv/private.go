@@ -56,9 +56,6 @@ func startPrivate(t testing.TB, dir string, settings []string) *PrivateServer {
 // DSN names the migrated database. It stays the same over Restart.
 func (s *PrivateServer) DSN() string { return s.server.DSN(s.database) }
 
-// PID is the process id of the postmaster.
-func (s *PrivateServer) PID() int { return s.server.PID() }
-
 // Kill ends the server with SIGKILL.
 func (s *PrivateServer) Kill(t testing.TB) {
 	t.Helper()
