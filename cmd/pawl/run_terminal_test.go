@@ -111,6 +111,10 @@ func (m *tmuxShell) exit(want int) {
 	}
 }
 
+// whileItWaits is a script that waits for a program in the foreground when its pid is told: the program tells it. A shell that is interrupted just before
+// it starts a program waits for all of it first.
+const whileItWaits = `sh -c 'echo $PPID >a.pid; exec sleep 600'; exit 3`
+
 // Ctrl-C once ends the command, whatever it makes of it, and the wrapper; nothing is left or published.
 func TestTerminalCtrlC(t *testing.T) {
 	t.Parallel()
@@ -119,8 +123,8 @@ func TestTerminalCtrlC(t *testing.T) {
 		key    string
 		code   int
 	}{
-		"dies of it":         {`echo $$ >a.pid; sleep 600`, "C-c", 130},
-		"with a family":      {`setsid sleep 600 & sleep 600 & (setsid sleep 600 &) ; echo $$ >a.pid; sleep 600`, "C-c", 130},
+		"dies of it":         {whileItWaits, "C-c", 130},
+		"with a family":      {`setsid sleep 600 & sleep 600 & (setsid sleep 600 &) ; ` + whileItWaits, "C-c", 130},
 		"ends with 0":        {`trap 'exit 0' INT; echo x >"$PAWL_OUT/x"; echo $$ >a.pid; while :; do sleep 0.1; done`, "C-c", 130},
 		"has its own code":   {`trap 'exit 7' INT; echo $$ >a.pid; while :; do sleep 0.1; done`, "C-c", 7},
 		"Ctrl-\\":            {`ulimit -c 0; echo $$ >a.pid; exec sleep 600`, `C-\`, 131},
