@@ -47,7 +47,7 @@ var rights = map[string]string{
 const everyRight = "INSERT, UPDATE, DELETE"
 
 // Grant gives a role what a server needs, on the schema as it is, and takes all else on it away: so it is called again after each Up that has made tables. The
-// role must be there, and must not have the rights of the schema's owner, who makes the call. Errors of the role are ErrRole.
+// role must be there, and must not have the rights of the schema's owner, who makes the call: for others it is ErrOwner. Errors of the role are ErrRole.
 func Grant(ctx context.Context, dsn, role string) error {
 	config, err := parse(dsn)
 	if err != nil {
@@ -58,6 +58,9 @@ func Grant(ctx context.Context, dsn, role string) error {
 		return fmt.Errorf("connecting to Postgres: %w", err)
 	}
 	defer conn.Close(context.WithoutCancel(ctx)) //nolint:errcheck // The commit was checked.
+	if err := checkOwner(ctx, conn); err != nil {
+		return err
+	}
 	if err := checkRole(ctx, conn, role); err != nil {
 		return err
 	}

@@ -2,6 +2,7 @@ package migrations_test
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -94,6 +95,33 @@ func TestAuditIsAppendOnlyForItsOwner(t *testing.T) {
 	}
 	run(t, conn, []string{`SET pawl.change_audit = on`})
 	run(t, conn, changes)
+}
+
+// A role that doesn't own the schema may look whether it is up to date, as any replica does, and is told who owns it when it wants more.
+func TestOthersThanTheOwner(t *testing.T) {
+	t.Parallel()
+	ctx, dsn, conn := connect(t)
+	role, roleDSN := testenv.Role(t, dsn)
+	var owner string
+	if err := conn.QueryRow(ctx, `SELECT current_user`).Scan(&owner); err != nil {
+		t.Fatal(err)
+	}
+	want := fmt.Sprintf("it belongs to %q, and this is %q; use the address with which %q logs in", owner, role, owner)
+	refused := func(what string, err error) {
+		if !errors.Is(err, migrations.ErrOwner) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %s", what, err, want)
+		}
+	}
+	refused("up, without any rights", migrations.Up(ctx, roleDSN))
+	if err := migrations.Grant(ctx, dsn, role); err != nil {
+		t.Fatal(err)
+	}
+	refused("grant", migrations.Grant(ctx, roleDSN, role))
+	if err := migrations.Up(ctx, roleDSN); err != nil {
+		t.Errorf("up, with nothing to do: %v", err)
+	}
+	run(t, conn, []string{`DELETE FROM pawl.goose_db_version WHERE version_id = (SELECT max(version_id) FROM pawl.goose_db_version)`})
+	refused("up, with something to do", migrations.Up(ctx, roleDSN))
 }
 
 func TestGrantToBadRoles(t *testing.T) {

@@ -35,7 +35,8 @@ var ErrOutdated = errors.New("the database's schema is older than this program; 
 var ErrNewer = errors.New("the database's schema is newer than this program; install that version")
 
 // Up brings the schema of the database at dsn to this binary's version, creating it in an empty database. Any
-// number of replicas may call it at once: one migrates, the others wait and find nothing to do.
+// number of replicas may call it at once: one migrates, the others wait and find nothing to do. It is ErrOwner where there is
+// something to do and dsn's role lacks the rights to.
 func Up(ctx context.Context, dsn string) error {
 	return locked(ctx, dsn, func(provider *goose.Provider) error {
 		_, err := provider.Up(ctx)
@@ -96,6 +97,7 @@ func locked(ctx context.Context, dsn string, do func(*goose.Provider) error) (er
 		return fmt.Errorf("connecting to Postgres: %w", err)
 	}
 	defer conn.Close(context.WithoutCancel(ctx)) //nolint:errcheck // Closing only ends the lock.
+	defer func() { err = orOwner(ctx, conn, err) }()
 	if _, err := conn.Exec(ctx, "CREATE SCHEMA IF NOT EXISTS pawl"); err != nil && !schemaExists(ctx, conn) {
 		return fmt.Errorf("creating the schema pawl: %w", err)
 	}

@@ -36,6 +36,8 @@ func (a *app) migrateCommand() *cobra.Command {
 				switch err := migrations.Grant(ctx, settings.databaseURL, grant); {
 				case errors.Is(err, migrations.ErrRole):
 					return configError{fmt.Errorf("--grant: %w", err)}
+				case errors.Is(err, migrations.ErrOwner):
+					return configError{fmt.Errorf("PAWL_DATABASE_URL: %w", err)}
 				case err != nil:
 					return settings.redacted(publish.Unavailable("Postgres (PAWL_DATABASE_URL)", err))
 				}

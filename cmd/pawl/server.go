@@ -126,7 +126,7 @@ func prepareSchema(ctx context.Context, databaseURL string, migrate bool) error 
 	switch {
 	case err == nil:
 		return nil
-	case errors.Is(err, migrations.ErrOutdated), errors.Is(err, migrations.ErrNewer):
+	case errors.Is(err, migrations.ErrOutdated), errors.Is(err, migrations.ErrNewer), errors.Is(err, migrations.ErrOwner):
 		return configError{fmt.Errorf("PAWL_DATABASE_URL: %w", err)}
 	case ctx.Err() != nil:
 		return context.Cause(ctx)

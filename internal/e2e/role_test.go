@@ -26,6 +26,10 @@ func TestServersHaveARoleOfTheirOwn(t *testing.T) {
 			t.Fatalf("--grant %s: %d: %s%s", grant, got, migrate.out.String(), migrate.errs.String())
 		}
 	}
+	other := start(t, []string{"PAWL_DATABASE_URL=" + roleDSN}, binary(t), "migrate", "--grant", role)
+	if code := other.exit(); code != 78 || !strings.Contains(other.errs.String(), "PAWL_DATABASE_URL: this takes the owner of the schema pawl") {
+		t.Errorf("--grant by another than the owner: %d: %s%s", code, other.out.String(), other.errs.String())
+	}
 	for address, want := range map[string]string{roleDSN: "ok: Pawl's role can add to it", dsn: "note: "} {
 		if found := doctorOf(t, 0, address); !strings.HasPrefix(found["postgres audit"], want) {
 			t.Errorf("the doctor says of the audit %q, want %q", found["postgres audit"], want)
