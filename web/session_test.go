@@ -254,6 +254,7 @@ func TestFailedSignIns(t *testing.T) {
 		r.signIn(mia.Secret.Reveal(), "").want(303)
 	}
 	text := mia.Secret.Reveal()
+	before := r.signIn(mia.Secret.Reveal(), "").want(303).cookie()
 	for bad, why := range map[string]string{
 		"": "looks like pawl_c_", "nonsense": "looks like pawl_c_", text[:len(text)-1] + "!": "looks like", text[:10] + "zz" + text[12:]: "cut on the way",
 		publish.NewSecret().Reveal(): "never made, was revoked, or has expired",
@@ -271,6 +272,9 @@ func TestFailedSignIns(t *testing.T) {
 	if got.header.Get("Retry-After") == "" || got.cookie() != nil {
 		t.Errorf("one too many is answered with %v", got.header)
 	}
+	// It holds up signing in and nothing else.
+	r.call("GET", "/v1/keys", "", bearer(mia.Secret)...).want(200)
+	r.call("GET", "/v1/keys", "", browser(before)...).want(200)
 	r.call("POST", "/sign-in", "credential=x&credential=y", "Content-Type", formType).want(400)
 	r.call("POST", "/sign-in", `{"credential":"x"}`, "Content-Type", "application/json").want(400)
 }

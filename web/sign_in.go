@@ -13,7 +13,8 @@ import (
 	"github.com/pawlhq/pawl/publish"
 )
 
-// failedSignIns is how many sign-ins of one client may fail in a minute.
+// failedSignIns is how many sign-ins of one client may fail in a minute. Further ones are refused, good ones too: else a guess would go on being answered.
+// What shows a credential or a session in each request isn't held up by it.
 const failedSignIns = 5
 
 // signInPage is where people show their credential.
