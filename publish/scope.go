@@ -2,7 +2,9 @@ package publish
 
 import (
 	"slices"
+	"strconv"
 	"strings"
+	"unicode"
 )
 
 // Verb is what a scope allows. Each verb includes those before it.
@@ -71,17 +73,42 @@ func (s *Scope) UnmarshalText(text []byte) (err error) {
 // Scopes is all that a caller may do.
 type Scopes []Scope
 
-// ParseScopes reads several, split by commas.
+// ParseScopes reads several, split by commas. A key may contain commas itself: a scope with one in its prefix stands in quotes, as in "publish:a,b/".
 func ParseScopes(text string) (Scopes, error) {
 	var all Scopes
-	for part := range strings.SplitSeq(text, ",") {
-		scope, err := ParseScope(strings.TrimSpace(part))
+	for more := true; more; {
+		text = strings.TrimSpace(text)
+		var part string
+		if quoted, err := strconv.QuotedPrefix(text); err == nil && quoted[0] == '"' {
+			part, _ = strconv.Unquote(quoted) //nolint:errcheck // It is quoted.
+			text = strings.TrimSpace(text[len(quoted):])
+			if more = text != ""; more && text[0] != ',' {
+				return nil, invalid("scopes", "%q stands behind a scope in quotes; split scopes by commas", text)
+			}
+			text = strings.TrimPrefix(text, ",")
+		} else {
+			part, text, more = strings.Cut(text, ",")
+			part = strings.TrimSpace(part)
+		}
+		scope, err := ParseScope(part)
 		if err != nil {
 			return nil, err
 		}
 		all = append(all, scope)
 	}
 	return all, nil
+}
+
+// String returns the text that ParseScopes reads: no two lists of scopes have the same.
+func (s Scopes) String() string {
+	texts := make([]string, len(s))
+	for i, scope := range s {
+		texts[i] = scope.String()
+		if strings.ContainsFunc(texts[i], func(r rune) bool { return r == ',' || r == '"' || unicode.IsSpace(r) }) {
+			texts[i] = strconv.Quote(texts[i])
+		}
+	}
+	return strings.Join(texts, ",")
 }
 
 // Allow reports whether a verb may be done to a key.

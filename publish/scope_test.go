@@ -50,6 +50,29 @@ func TestParseScope(t *testing.T) {
 	}
 }
 
+// What is printed is what was given, and nothing else would be printed so: keys may contain commas, quotes and spaces.
+func TestScopesRoundTrip(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]Scopes{
+		`publish:a/,read`:                     {{VerbPublish, "a/"}, {VerbRead, ""}},
+		`"publish:a/,read"`:                   {{VerbPublish, "a/,read"}},
+		`read:a,"publish:b,\"c\" /",admin:é/`: {{VerbRead, "a"}, {VerbPublish, `b,"c" /`}, {VerbAdmin, "é/"}},
+		`"read: a ","read:a\u00a0"`:           {{VerbRead, " a "}, {VerbRead, "a\u00a0"}},
+	} {
+		if got := want.String(); got != text {
+			t.Errorf("%#v is printed as %s, want %s", want, got, text)
+		}
+		if got, err := ParseScopes(text); err != nil || !slices.Equal(got, want) {
+			t.Errorf("%s is read as %#v, %v", text, got, err)
+		}
+	}
+	for _, text := range []string{`"read" "read"`, `"read:a,b`, `read,`, `"read",`, `'r'`, "`read`", `""`, `"read:a\x00"`, `"none"`} {
+		if scopes, err := ParseScopes(text); err == nil || !strings.Contains(err.Error(), "scopes") {
+			t.Errorf("%q: %v, %v", text, scopes, err)
+		}
+	}
+}
+
 // A Reach, its ranges for Postgres, and what a scope means say the same of every key.
 func TestReach(t *testing.T) {
 	t.Parallel()

@@ -29,7 +29,7 @@ func (a *app) credentialCreateCommand() *cobra.Command {
 		Short: "Make a credential and print it, this once",
 		Long: "Make a credential and print it, this once; everything else goes to stderr.\n\n" +
 			"A scope is a verb, read, publish, operate or admin, each of which includes those before it, and a prefix of keys unless it is for all:\n" +
-			"publish:renders/ is for the keys below renders/.",
+			"publish:renders/ is for the keys below renders/. Commas split scopes; one with a comma in its prefix stands in quotes: '\"publish:a,b/\"'.",
 		Example: "  pawl credential create --name ci --scope publish:renders/ --scope read >ci.credential",
 		Args:    cobra.NoArgs,
 		RunE: a.verb(func(ctx context.Context, _ []string) error {
@@ -168,18 +168,10 @@ func (a *app) printCredentials(page publish.CredentialPage) error {
 	a.table(func(w io.Writer) {
 		row(w, "ID\tNAME\tSCOPES\tSTATE\tEXPIRES\tLAST USED\tMADE BY")
 		for _, c := range page.Credentials {
-			row(w, "%s\t%q\t%s\t%s\t%s\t%s\t%s", c.ID, c.Name, scopeTexts(c.Scopes), c.State, stamp(c.ExpiresAt), stamp(c.LastUsedAt), c.CreatedBy)
+			row(w, "%s\t%q\t%s\t%s\t%s\t%s\t%s", c.ID, c.Name, c.Scopes, c.State, stamp(c.ExpiresAt), stamp(c.LastUsedAt), c.CreatedBy)
 		}
 	})
 	return nil
-}
-
-func scopeTexts(scopes publish.Scopes) string {
-	texts := make([]string, len(scopes))
-	for i, scope := range scopes {
-		texts[i] = scope.String()
-	}
-	return strings.Join(texts, ",")
 }
 
 // printIssued prints the text of a credential alone on stdout, or with all else as JSON.
@@ -188,7 +180,7 @@ func (a *app) printIssued(made publish.IssuedCredential) error {
 	if made.ExpiresAt != nil {
 		end = "ends at " + stamp(made.ExpiresAt)
 	}
-	a.notice("credential %s (%q) for %s, %s; it can't be shown again", made.ID, made.Name, scopeTexts(made.Scopes), end)
+	a.notice("credential %s (%q) for %s, %s; it can't be shown again", made.ID, made.Name, made.Scopes, end)
 	if a.json {
 		return a.printJSON(struct {
 			publish.Credential
