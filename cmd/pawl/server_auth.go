@@ -88,7 +88,7 @@ func tokenVerifier(path string) (*oidc.Verifier, error) {
 
 // publicReach reads prefixes split by commas, or "all".
 func publicReach(list string) (publish.Reach, error) {
-	switch list {
+	switch strings.TrimSpace(list) {
 	case "":
 		return publish.Reach{}, nil
 	case publicAll:
@@ -97,6 +97,9 @@ func publicReach(list string) (publish.Reach, error) {
 	var prefixes []string
 	for entry := range strings.SplitSeq(list, ",") {
 		prefix := strings.TrimSpace(entry)
+		if prefix == publicAll {
+			return publish.Reach{}, fmt.Errorf("%[1]s stands beside other prefixes: write %[1]s alone for all keys, or %[1]s/ for those below %[1]s/", publicAll)
+		}
 		scope, err := publish.ParseScope(publish.VerbRead.String() + ":" + prefix)
 		if err != nil {
 			return publish.Reach{}, fmt.Errorf("%q is no prefix of keys: write prefixes as in press/,posters/2026, split by commas, or %s for all keys", entry, publicAll)

@@ -34,6 +34,7 @@ func TestAuthSettings(t *testing.T) {
 		"PAWL_AUTH=required PAWL_PUBLIC_READ=a/,b":     {required: true, public: []publish.Key{"a/x", "b", "b/x"}, private: []publish.Key{"a", "ab", "b2", "c"}},
 		"PAWL_AUTH=required PAWL_PUBLIC_READ=all":      {required: true, public: []publish.Key{"a", "all", "z/z"}},
 		"PAWL_AUTH=required PAWL_PUBLIC_READ=all/,a":   {required: true, public: []publish.Key{"all/x", "a"}, private: []publish.Key{"b", "all"}},
+		"PAWL_AUTH=required PAWL_PUBLIC_READ=a/,all":   {problem: "PAWL_PUBLIC_READ: all stands beside other prefixes: write all alone for all keys, or all/ for those below all/"},
 		"PAWL_AUTH=required PAWL_PUBLIC_READ=*":        {required: true, public: []publish.Key{"*"}, private: []publish.Key{"a", "a/x"}},
 		"PAWL_AUTH=required PAWL_PUBLIC_READ=/":        {problem: "PAWL_PUBLIC_READ"},
 		"PAWL_AUTH=required PAWL_PUBLIC_READ=a/,":      {problem: "PAWL_PUBLIC_READ"},
