@@ -54,11 +54,25 @@ func (a *app) authSettings() (s authSettings, err error) {
 			return s, configError{fmt.Errorf("PAWL_OIDC: %w", err)}
 		}
 	}
-	if s.sessionLifetime, err = a.sessionSetting("PAWL_SESSION_LIFETIME", publish.DefaultSessionLifetime); err != nil {
-		return s, err
-	}
-	s.sessionIdle, err = a.sessionSetting("PAWL_SESSION_IDLE", publish.DefaultSessionIdle)
+	err = a.sessionSettings(&s)
 	return s, err
+}
+
+// sessionSettings reads how long sessions last. One that isn't used for its whole lifetime has ended anyway: so the default of the one setting gives way to a
+// lifetime that is shorter, and whoever asks for more is told that it can't be had.
+func (a *app) sessionSettings(s *authSettings) (err error) {
+	const lifetime, idle = "PAWL_SESSION_LIFETIME", "PAWL_SESSION_IDLE"
+	if s.sessionLifetime, err = a.sessionSetting(lifetime, publish.DefaultSessionLifetime); err != nil {
+		return err
+	}
+	if s.sessionIdle, err = a.sessionSetting(idle, min(publish.DefaultSessionIdle, s.sessionLifetime)); err != nil {
+		return err
+	}
+	if s.sessionIdle > s.sessionLifetime {
+		return configError{fmt.Errorf("%s is %s, and a session ends after %s in any case: set %[1]s to that at most, or %[4]s to more",
+			idle, s.sessionIdle, s.sessionLifetime, lifetime)}
+	}
+	return nil
 }
 
 func (a *app) sessionSetting(name string, standard time.Duration) (time.Duration, error) {

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/spf13/pflag"
 
@@ -61,6 +62,33 @@ func TestAuthSettings(t *testing.T) {
 			if settings.auth.public.Has(key) {
 				t.Errorf("%s: %s is public", env, key)
 			}
+		}
+	}
+}
+
+// A session that nobody uses can't last for longer than one that is used.
+func TestSessionSettings(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		env            string
+		lifetime, idle time.Duration
+		problem        string
+	}{
+		{env: "", lifetime: 12 * time.Hour, idle: time.Hour},
+		{env: "PAWL_SESSION_LIFETIME=30m", lifetime: 30 * time.Minute, idle: 30 * time.Minute},
+		{env: "PAWL_SESSION_LIFETIME=30m PAWL_SESSION_IDLE=30m", lifetime: 30 * time.Minute, idle: 30 * time.Minute},
+		{env: "PAWL_SESSION_IDLE=12h", lifetime: 12 * time.Hour, idle: 12 * time.Hour},
+		{env: "PAWL_SESSION_IDLE=13h", problem: "PAWL_SESSION_IDLE is 13h0m0s, and a session ends after 12h0m0s in any case: set PAWL_SESSION_IDLE to that at most, or PAWL_SESSION_LIFETIME to more"},
+		{env: "PAWL_SESSION_LIFETIME=30m PAWL_SESSION_IDLE=31m", problem: "PAWL_SESSION_IDLE is 31m0s"},
+	} {
+		a := &app{stderr: io.Discard, getenv: lookup(strings.Fields(test.env))}
+		s, err := a.authSettings()
+		if test.problem != "" {
+			if exitCode(err) != exitConfig || !strings.Contains(err.Error(), test.problem) {
+				t.Errorf("%s: %v", test.env, err)
+			}
+		} else if err != nil || s.sessionLifetime != test.lifetime || s.sessionIdle != test.idle {
+			t.Errorf("%s: %s, %s, %v", test.env, s.sessionLifetime, s.sessionIdle, err)
 		}
 	}
 }
