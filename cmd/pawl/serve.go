@@ -19,7 +19,7 @@ func (a *app) serveCommand() *cobra.Command {
 		Long: "Serve the REST API and the page. Any number of replicas may run on one Postgres and one store.\n\n" +
 			"Settings: PAWL_DATABASE_URL and PAWL_BLOBS (both needed), PAWL_S3_ACCESS_KEY and PAWL_S3_SECRET_KEY (or AWS's own ways; these\n" +
 			"and PAWL_DATABASE_URL also as _FILE, or as systemd's credentials pawl.database-url and so on), PAWL_S3_CA_FILE,\n" +
-			"PAWL_S3_PUBLIC_ENDPOINT, PAWL_S3_PART_MEMORY, PAWL_S3_VERIFY, PAWL_READS,\n" +
+			"PAWL_S3_PUBLIC_ENDPOINT, PAWL_S3_PART_MEMORY, PAWL_S3_VERIFY, PAWL_CORS_ORIGINS, PAWL_READS,\n" +
 			"PAWL_LISTEN, PAWL_HOSTS, PAWL_BASE_PATH, PAWL_TLS_CERT and PAWL_TLS_KEY, PAWL_TRUSTED_PROXIES, PAWL_EMBED, PAWL_CONTENT_ORIGIN,\n" +
 			"PAWL_AUTH (required, none), PAWL_PUBLIC_READ, PAWL_OIDC, PAWL_SESSION_LIFETIME, PAWL_SESSION_IDLE, PAWL_ALLOW_UNAUTHENTICATED,\n" +
 			"PAWL_LOG_FORMAT (text, json), PAWL_LOG_LEVEL,\n" +
