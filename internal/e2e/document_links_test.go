@@ -41,6 +41,31 @@ func TestDocumentLinks(t *testing.T) {
 	}
 }
 
+// No document or example sends a credential in the clear: what isn't on the reader's own machine is reached by TLS.
+func TestDocumentsUseTLS(t *testing.T) {
+	t.Parallel()
+	documents := []string{"../../README.md"}
+	for _, pattern := range []string{"../../docs/*.md", "../../examples/*", "../../examples/*/*"} {
+		found, err := filepath.Glob(pattern)
+		if err != nil || len(found) == 0 {
+			t.Fatalf("%s: %q, %v", pattern, found, err)
+		}
+		documents = append(documents, found...)
+	}
+	plain := regexp.MustCompile(`http://[A-Za-z0-9_.-]+`)
+	own := regexp.MustCompile(`^http://(127\.0\.0\.1|([a-z]+\.)?localhost)$`)
+	for _, document := range documents {
+		if info, err := os.Stat(document); err != nil || info.IsDir() {
+			continue
+		}
+		for _, address := range plain.FindAllString(readText(t, document), -1) {
+			if !own.MatchString(address) {
+				t.Errorf("%s: %s is reached without TLS", document, address)
+			}
+		}
+	}
+}
+
 // headings are the names under which GitHub knows those of a document.
 func headings(text string) (names []string) {
 	for _, match := range regexp.MustCompile(`(?m)^#+ (.*)$`).FindAllStringSubmatch(text, -1) {
