@@ -59,7 +59,7 @@ func (a *app) doctor(ctx context.Context, settings serverSettings, adopt bool) e
 	if err != nil {
 		return err
 	}
-	findings = append(findings, a.authFinding(settings))
+	findings = append(findings, a.authFinding(settings), settings.contentFinding())
 	report := blobs.Diagnose(ctx, blobstore.DiagnoseOptions{Origins: settings.origins()})
 	if err := ctx.Err(); err != nil {
 		return context.Cause(ctx)
