@@ -19,6 +19,7 @@ type besieged struct {
 	*server
 	t       *testing.T
 	dsn     string
+	honest  string       // the worker's credential, "" where nobody is asked for one
 	worker  client.Lease // of the key "victim/report", which is published, and has a file more that isn't
 	before  string
 	secrets []string
@@ -27,29 +28,45 @@ type besieged struct {
 
 const truth = "what was published"
 
-func besiege(t *testing.T, env ...string) *besieged {
+func besiege(t *testing.T) *besieged {
 	t.Helper()
 	dsn := testenv.Postgres(t)
-	b := &besieged{t: t, dsn: dsn, server: serve(t, dsn, directory(t), env...)}
-	old := b.ship("victim/report", "honest", truth)
-	b.worker = b.acquire("victim/report", "honest")
-	if err := b.upload(b.worker, "not yet published"); err != nil {
-		t.Fatal(err)
-	}
-	b.secrets = []string{b.worker.LeaseID.Hex(), old.LeaseID.Hex(), dsn, "not yet published"}
-	b.before = b.state()
+	b := &besieged{t: t, dsn: dsn, server: serve(t, dsn, directory(t))}
+	b.work()
 	return b
 }
 
-// state is all that somebody could have changed. Rejections aren't in it: that one was refused is recorded.
+// work is what the honest worker has done before the attack.
+func (b *besieged) work() {
+	b.t.Helper()
+	old := b.ship("victim/report", "honest", truth)
+	b.worker = b.acquire("victim/report", "honest")
+	if err := b.upload(b.worker, "not yet published"); err != nil {
+		b.t.Fatal(err)
+	}
+	b.secrets = append(b.secrets, b.worker.LeaseID.Hex(), old.LeaseID.Hex(), b.dsn, "not yet published")
+	b.before = b.state()
+}
+
+// state is all that somebody could have changed. Rejections aren't in it, nor other refusals: that one was refused is recorded. Nor is when a credential was
+// used last.
 func (b *besieged) state() string {
 	b.t.Helper()
 	var all strings.Builder
 	conn := connect(b.t, b.dsn)
-	for _, table := range []string{"keys", "generations", "files", "receipts", "effects", "effect_tokens", "pins", "policies", "audit", "broken_leases", "epochs", "stores"} {
+	for _, table := range []string{
+		"keys", "generations", "files", "receipts", "effects", "effect_tokens", "pins", "policies", "audit", "broken_leases", "caller_leases", "credentials", "sessions", "epochs", "stores",
+	} {
+		from := "pawl." + table
+		switch table {
+		case "audit":
+			from = "(SELECT * FROM pawl.audit WHERE refused IS NULL)"
+		case "credentials":
+			from = "(SELECT id, name, scopes, hash, expires_at, revoked_at FROM pawl.credentials)"
+		}
 		var rows int
 		var sum string
-		err := conn.QueryRow(context.Background(), `SELECT count(*), coalesce(md5(string_agg(r::text, E'\n' ORDER BY r::text)), '') FROM pawl.`+table+` r`).Scan(&rows, &sum)
+		err := conn.QueryRow(context.Background(), `SELECT count(*), coalesce(md5(string_agg(r::text, E'\n' ORDER BY r::text)), '') FROM `+from+` r`).Scan(&rows, &sum)
 		if err != nil {
 			b.t.Fatal(err)
 		}
@@ -61,6 +78,17 @@ func (b *besieged) state() string {
 // send writes bytes on a connection of their own and returns all that comes back until the server ends it, or is silent.
 func (b *besieged) send(raw string) string {
 	b.t.Helper()
+	return b.exchange(raw, true)
+}
+
+// ask is send for one whole request with Connection: close. Its answer isn't that to somebody who seems to have gone away meanwhile.
+func (b *besieged) ask(raw string) string {
+	b.t.Helper()
+	return b.exchange(raw, false)
+}
+
+func (b *besieged) exchange(raw string, endsSending bool) string {
+	b.t.Helper()
 	conn, err := net.Dial("tcp", b.addr)
 	if err != nil {
 		b.t.Fatal(err)
@@ -71,7 +99,9 @@ func (b *besieged) send(raw string) string {
 	go func() {
 		defer close(sent)
 		_, _ = io.WriteString(conn, raw) // A server that has heard enough may close the connection under it.
-		_ = conn.(*net.TCPConn).CloseWrite()
+		if endsSending {
+			_ = conn.(*net.TCPConn).CloseWrite()
+		}
 	}()
 	answer, err := io.ReadAll(conn)
 	_ = conn.SetDeadline(time.Now())
@@ -92,7 +122,7 @@ func status(answer string) (code int) {
 // stands checks that the server serves others as before, that nothing is changed, and that nobody has learnt what he may not know.
 func (b *besieged) stands() {
 	b.t.Helper()
-	if got := b.read("victim/report"); got != truth {
+	if got := b.current(); got != truth {
 		b.t.Errorf("readers get %q", got)
 	}
 	if after := b.state(); after != b.before {
@@ -112,6 +142,19 @@ func (b *besieged) stands() {
 	if _, err := b.api.Renew(context.Background(), b.worker.Key, b.worker.LeaseID, 0); err != nil {
 		b.t.Errorf("the worker can't renew: %v", err)
 	}
+}
+
+// current is what readers get, who show a credential where they are asked.
+func (b *besieged) current() string {
+	b.t.Helper()
+	if b.honest == "" {
+		return b.read("victim/report")
+	}
+	p := start(b.t, []string{"PAWL_URL=" + b.url, "PAWL_CREDENTIAL=" + b.honest}, binary(b.t), "get", "victim/report", "-o", "-")
+	if code := p.exit(); code != 0 {
+		b.t.Errorf("get exits %d: %s", code, p.errs.String())
+	}
+	return p.out.String()
 }
 
 func request(head, body string) string {
