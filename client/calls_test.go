@@ -80,7 +80,7 @@ func everyCall(t *testing.T) map[string]func(context.Context, *Client) error {
 			return c.SetPolicy(ctx, publish.Policy{Prefix: "thumbs"}, "me")
 		},
 		"UnsetPolicy":          func(ctx context.Context, c *Client) error { return c.UnsetPolicy(ctx, "thumbs", "me") },
-		"Audit":                func(ctx context.Context, c *Client) error { _, err := c.Audit(ctx, 0, 0); return err },
+		"Audit":                func(ctx context.Context, c *Client) error { _, err := c.Audit(ctx, publish.AuditRequest{}); return err },
 		"Publish (of a Lease)": func(ctx context.Context, c *Client) error { _, err := bound(c).Publish(ctx); return err },
 		"Upload (of a Lease)": func(ctx context.Context, c *Client) error {
 			_, err := bound(c).Upload(ctx, "a", strings.NewReader("bytes"))

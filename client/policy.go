@@ -41,13 +41,19 @@ func (c *Client) policyURL(prefix string) string {
 	return c.base + "/v1/policies?" + url.Values{"prefix": {prefix}}.Encode()
 }
 
-// Audit returns one page of the changes that people made, newest first: those with ids below before, 0 being from the newest.
-func (c *Client) Audit(ctx context.Context, before int64, limit int) (publish.AuditPage, error) {
+// Audit returns one page of what people changed, and were refused, newest first. The request has no Reach: entries are those that the credential may see.
+func (c *Client) Audit(ctx context.Context, req publish.AuditRequest) (publish.AuditPage, error) {
 	query := url.Values{}
-	if before != 0 {
-		query.Set("before", strconv.FormatInt(before, 10))
+	if req.Before != 0 {
+		query.Set("before", strconv.FormatInt(req.Before, 10))
 	}
-	setLimit(query, limit)
+	if req.Prefix != "" {
+		query.Set("prefix", req.Prefix)
+	}
+	if req.Only != "" {
+		query.Set("only", string(req.Only))
+	}
+	setLimit(query, req.Limit)
 	var page publish.AuditPage
 	err := c.do(ctx, call{what: "audit", method: http.MethodGet, url: c.base + "/v1/audit?" + query.Encode(), into: &page})
 	return page, err

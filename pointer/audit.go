@@ -1,30 +1,34 @@
 package pointer
 
 import (
+	"cmp"
 	"context"
 	"math"
 
 	"github.com/pawlhq/pawl/publish"
 )
 
-const auditSQL = `SELECT pawl.audit_page($1, $2, $3, $4, $5, $6, $7)`
+const auditSQL = `SELECT pawl.audit_page($1, $2, $3, $4, $5, $6, $7, $8, $9)`
 
-// Audit returns one page of the entries about what is in a reach, newest first.
-func (s *Store) Audit(ctx context.Context, reach publish.Reach, before int64, limit int) (publish.AuditPage, error) {
-	if before == 0 {
-		before = math.MaxInt64
-	}
+// Audit returns one page of the entries that are asked for, newest first; see migration 00028.
+func (s *Store) Audit(ctx context.Context, req publish.AuditRequest) (publish.AuditPage, error) {
+	before, limit := cmp.Or(req.Before, math.MaxInt64), req.Limit
 	search := limit + 1
-	if !reach.All() {
+	if req.Selective() {
 		search = max(search, publish.MaxAuditSearched)
 	}
-	from, to := ranges(reach, "")
+	var refused *bool // null for both kinds
+	if req.Only != "" {
+		is := req.Only == publish.AuditRefusals
+		refused = &is
+	}
+	from, to := ranges(req.Reach, "")
 	var found struct {
 		Entries []publish.AuditEntry `json:"entries"`
 		Last    int64                `json:"last"` // the oldest one that was looked at
 		Looked  int                  `json:"looked"`
 	}
-	if _, err := s.read(ctx, &found, auditSQL, from, to, reach.All(), publish.NamedAuditActions(), before, limit+1, search); err != nil {
+	if _, err := s.read(ctx, &found, auditSQL, from, to, req.Reach.All(), publish.NamedAuditActions(), req.Prefix, refused, before, limit+1, search); err != nil {
 		return publish.AuditPage{}, err
 	}
 	page := publish.AuditPage{Entries: found.Entries}

@@ -74,7 +74,7 @@ func TestCredentialLostAnswers(t *testing.T) {
 			if err != nil || len(page.Credentials) != 4 || page.Credentials[1].ID != replaced.ID {
 				t.Errorf("the credentials are %+v, %v", page, err)
 			}
-			audit, err := store.Audit(ctx, publish.Everything, 0, 10)
+			audit, err := store.Audit(ctx, publish.AuditRequest{Reach: publish.Everything, Limit: 10})
 			if err != nil || len(audit.Entries) != 6 {
 				t.Errorf("the audit is %+v, %v", audit, err)
 			}

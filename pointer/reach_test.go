@@ -36,7 +36,7 @@ func TestAuditWithinReach(t *testing.T) {
 	} {
 		got, pages := 0, 0
 		for before := int64(0); before != 0 || pages == 0; pages++ {
-			page, err := store.Audit(t.Context(), test.reach, before, publish.MaxPageSize)
+			page, err := store.Audit(t.Context(), publish.AuditRequest{Reach: test.reach, Before: before, Limit: publish.MaxPageSize})
 			if err != nil {
 				t.Fatal(err)
 			}

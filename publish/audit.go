@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"net/netip"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 )
@@ -61,7 +62,46 @@ func (e AuditEntry) In(reach Reach) bool {
 	return about.Scopes.Within(reach)
 }
 
-// MaxAuditSearched bounds how many entries one page of the audit looks at: where few are in the reach, a page is short and yet has a Next.
+// AuditKind is a kind of entries.
+type AuditKind string
+
+// The kinds of entries; "" is all of them.
+const (
+	AuditChanges  AuditKind = "changed"
+	AuditRefusals AuditKind = "refused"
+)
+
+// ParseAuditKind reads one of these words, or "". The error is an *Error of kind invalid-request that names the field only.
+func ParseAuditKind(text string) (AuditKind, error) {
+	switch kind := AuditKind(text); kind {
+	case "", AuditChanges, AuditRefusals:
+		return kind, nil
+	}
+	return "", invalid("only", "must be %s or %s; leave it out for both", AuditChanges, AuditRefusals)
+}
+
+// AuditRequest asks for a page of the audit.
+type AuditRequest struct {
+	// Reach is whose entries are looked for; see AuditEntry.In.
+	Reach Reach
+	// Prefix is how the Subject begins, "" for any.
+	Prefix string
+	Only   AuditKind
+	// Before is the Next of the page before, 0 for the newest entries.
+	Before int64
+	// Limit is 1 to MaxPageSize; 0 is DefaultPageSize.
+	Limit int
+}
+
+// Chosen reports whether an entry is one that is asked for.
+func (r AuditRequest) Chosen(e AuditEntry) bool {
+	return e.In(r.Reach) && strings.HasPrefix(e.Subject, r.Prefix) && (r.Only == "" || (r.Only == AuditRefusals) == (e.Refused != ""))
+}
+
+// Selective reports whether some entries may not be Chosen, so that more must be looked at than are answered.
+func (r AuditRequest) Selective() bool { return !r.Reach.All() || r.Prefix != "" || r.Only != "" }
+
+// MaxAuditSearched bounds how many entries one page of the audit looks at: where few are such as are asked for, a page is short and yet has a Next.
 const MaxAuditSearched = 2000
 
 // RefusedAction is what somebody was not allowed to do.
@@ -79,8 +119,8 @@ const MaxActionBytes = 64
 // AuditStore is the part of PointerStore that keeps the record of who changed what. Entries are made by the calls that change something, in their own transactions, with the
 // address that WithClient has put into the context; they are kept for ever, and none changes.
 type AuditStore interface {
-	// Audit returns entries that are in the reach (AuditEntry.In) with ids below before (0: from the newest).
-	Audit(ctx context.Context, reach Reach, before int64, limit int) (AuditPage, error)
+	// Audit returns entries that are chosen (AuditRequest.Chosen), newest first.
+	Audit(ctx context.Context, req AuditRequest) (AuditPage, error)
 	// RecordRefusal makes an entry of a refused request, unless there is one of the same By, Action and Subject in this minute.
 	RecordRefusal(ctx context.Context, refused RefusedAction) error
 }
@@ -98,13 +138,16 @@ func ClientOf(ctx context.Context) netip.Addr {
 	return client
 }
 
-// Audit returns one page of what people changed, and were refused, of what is in a reach; see AuditEntry.In.
-func (s *Service) Audit(ctx context.Context, reach Reach, before int64, limit int) (AuditPage, error) {
-	limit, err := pageLimit(limit)
-	if err != nil {
+// Audit returns one page of what people changed, and were refused.
+func (s *Service) Audit(ctx context.Context, req AuditRequest) (AuditPage, error) {
+	var err error
+	if req.Limit, err = pageLimit(req.Limit); err != nil {
 		return AuditPage{}, err
 	}
-	page, err := s.Pointers.Audit(ctx, reach, before, limit)
+	if req.Prefix, err = ParsePrefix(req.Prefix); err != nil {
+		return AuditPage{}, err
+	}
+	page, err := s.Pointers.Audit(ctx, req)
 	return page, s.refused(ctx, err)
 }
 

@@ -28,7 +28,7 @@ func forbidden(by publish.Operator, subject string) publish.RefusedAction {
 
 func auditOf(t *testing.T, s *publish.Service) []publish.AuditEntry {
 	t.Helper()
-	page, err := s.Audit(t.Context(), publish.Everything, 0, publish.MaxPageSize)
+	page, err := s.Audit(t.Context(), publish.AuditRequest{Reach: publish.Everything, Limit: publish.MaxPageSize})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,37 +10,34 @@ import (
 
 // audit shows a page of what people changed and were refused, newest first, or exports all of it.
 func (h *Handler) audit(c *call) error {
-	query, err := c.query("before", "limit", "format")
+	query, err := c.query("prefix", "only", "before", "limit", "format")
 	if err != nil {
 		return err
 	}
-	limit, err := limitOf(query)
+	req, err := c.auditRequest(query)
 	if err != nil {
 		return err
 	}
-	before, err := beforeOf(query)
-	if err != nil {
+	if req.Limit, err = limitOf(query); err != nil {
 		return err
 	}
-	read := func() (publish.AuditPage, error) {
-		return h.service.Audit(c.Request().Context(), c.adminReach(), before, limit)
-	}
+	read := func() (publish.AuditPage, error) { return h.service.Audit(c.Request().Context(), req) }
 	next := func() ([]publish.AuditEntry, string, error) {
 		page, err := read()
-		if before = page.Next; before == 0 {
+		if req.Before = page.Next; req.Before == 0 {
 			return page.Entries, "", err
 		}
-		return page.Entries, strconv.FormatInt(before, 10), err
+		return page.Entries, strconv.FormatInt(req.Before, 10), err
 	}
 	if c.wantsNDJSON(query.Get("format")) {
-		return exportNDJSON(c, query, "audit", &limit, next)
+		return exportNDJSON(c, query, "audit", &req.Limit, next)
 	}
 	asCSV, err := c.wantsCSV(query.Get("format"))
 	if err != nil {
 		return err
 	}
 	if asCSV {
-		return export(c, query, "audit", publish.AuditTable(), &limit, next)
+		return export(c, query, "audit", publish.AuditTable(), &req.Limit, next)
 	}
 	page, err := read()
 	if err != nil {
@@ -48,6 +45,19 @@ func (h *Handler) audit(c *call) error {
 	}
 	page.Entries = notNil(page.Entries)
 	return respond(c, http.StatusOK, page)
+}
+
+// auditRequest reads which entries are asked for, of those that the caller may see.
+func (c *call) auditRequest(query url.Values) (req publish.AuditRequest, err error) {
+	req.Reach = c.adminReach()
+	if req.Prefix, err = parsePrefix("prefix", query.Get("prefix")); err != nil {
+		return req, err
+	}
+	if req.Only, err = publish.ParseAuditKind(query.Get("only")); err != nil {
+		return req, err
+	}
+	req.Before, err = beforeOf(query)
+	return req, err
 }
 
 // beforeOf reads where a page of the audit goes on; 0 is from the newest.

@@ -105,7 +105,7 @@ func (r *rig) audit() (entries []publish.AuditEntry) {
 	if err := r.pointers.RecordRefusal(r.t.Context(), publish.RefusedAction{By: "test", Action: "test", Code: publish.ErrForbidden}); err != nil {
 		r.t.Fatal(err)
 	}
-	page, err := r.pointers.Audit(r.t.Context(), publish.Everything, 0, publish.MaxPageSize)
+	page, err := r.pointers.Audit(r.t.Context(), publish.AuditRequest{Reach: publish.Everything, Limit: publish.MaxPageSize})
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -113,6 +113,51 @@ func (r *rig) audit() (entries []publish.AuditEntry) {
 		entries = append(entries, page.Entries[i])
 	}
 	return entries
+}
+
+// The page, the API and the exports can be asked for what is about some keys, and for refusals or changes alone.
+func TestAuditFilters(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, web.Options{})
+	for _, prefix := range []string{"shots/a", "shots/b", "press"} {
+		if err := r.pointers.SetPolicy(t.Context(), publish.Policy{Prefix: prefix, KeepGenerations: 1}, "mia"); err != nil {
+			t.Fatal(err)
+		}
+		if err := r.pointers.RecordRefusal(t.Context(), publish.RefusedAction{By: "jo", Action: "POST rollback", Subject: prefix, Code: publish.ErrForbidden}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for query, want := range map[string]string{
+		"": "press jo,press mia,shots/b jo,shots/b mia,shots/a jo,shots/a mia", "?prefix=shots/": "shots/b jo,shots/b mia,shots/a jo,shots/a mia", "?prefix=shots/b": "shots/b jo,shots/b mia",
+		"?only=refused": "press jo,shots/b jo,shots/a jo", "?only=changed&prefix=p": "press mia", "?prefix=other": "",
+	} {
+		var page publish.AuditPage
+		if err := json.Unmarshal([]byte(r.call("GET", "/v1/audit"+query, "").want(200).body), &page); err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, entry := range page.Entries {
+			got = append(got, fmt.Sprintf("%s %s", entry.Subject, entry.By))
+		}
+		if text := strings.Join(got, ","); text != want {
+			t.Errorf("%s: %s, want %s", query, text, want)
+		}
+		onPage := r.call("GET", "/audit"+query, "", "Accept", "text/html").want(200).body
+		exports := strings.ReplaceAll(strings.ReplaceAll(query, "&", "&amp;"), "/", "%2F")
+		if rows := strings.Count(onPage, "<td class=\"key\">"); rows != len(got) || !strings.Contains(onPage, "/v1/audit"+exports) && strings.Count(query, "&") == 0 {
+			t.Errorf("%s: the page has %d rows:\n%s", query, rows, onPage)
+		}
+		lines := r.call("GET", "/v1/audit?format=ndjson&"+strings.TrimPrefix(query, "?"), "").want(200).body
+		if strings.Count(lines, "\n") != len(got) {
+			t.Errorf("%s: the export is %s", query, lines)
+		}
+	}
+	if to := r.call("GET", "/audit?prefix=shots%2F&only=", "", "Accept", "text/html").want(303).header.Get("Location"); to != "/audit?prefix=shots%2F" {
+		t.Errorf("empty fields lead to %s", to)
+	}
+	for _, query := range []string{"?only=both", "?only=", "?prefix=..%2Fx", "?subject=x"} {
+		r.call("GET", "/v1/audit"+query, "").wantProblem(publish.ErrInvalidRequest)
+	}
 }
 
 // An export that fails on the way breaks off, so that nobody takes a part of the audit for the whole.

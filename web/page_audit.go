@@ -1,7 +1,7 @@
 package web
 
 import (
-	"net/url"
+	"net/http"
 	"strconv"
 
 	"github.com/pawlhq/pawl/publish"
@@ -9,11 +9,19 @@ import (
 
 // auditPage is what people changed, and were refused.
 type auditPage struct {
-	frame
-	Rows        []auditRow
-	Exports     []link
-	First, Next string
+	feedPage
+	Only  publish.AuditKind
+	Kinds []auditKind
+	Rows  []auditRow
 }
+
+// auditKind is a choice of the page's form.
+type auditKind struct {
+	Kind publish.AuditKind
+	Text string
+}
+
+var auditKinds = []auditKind{{"", "changes and refusals"}, {publish.AuditChanges, "changes"}, {publish.AuditRefusals, "refusals"}}
 
 type auditRow struct {
 	publish.AuditEntry
@@ -27,19 +35,27 @@ const maxShownJSON = 300
 
 // auditPage shows the audit to people, newest first.
 func (h *Handler) auditPage(c *call) error {
-	query, err := c.query("before")
+	query, blank, err := c.formQuery("prefix", "only", "before")
 	if err != nil {
 		return err
 	}
-	before, err := beforeOf(query)
+	if blank {
+		return c.Redirect(http.StatusSeeOther, h.links.feed("/audit", query))
+	}
+	req, err := c.auditRequest(query)
 	if err != nil {
 		return err
 	}
-	found, err := h.service.Audit(c.Request().Context(), c.adminReach(), before, feedPageSize)
+	feed, err := h.feed(c, "Audit", "audit", "before", query)
 	if err != nil {
 		return err
 	}
-	page := auditPage{frame: h.frame(c, "Audit"), Exports: append(h.links.exports("/v1/audit", nil), link{"NDJSON", h.links.feed("/v1/audit", url.Values{"format": {"ndjson"}})})}
+	req.Limit = feedPageSize
+	found, err := h.service.Audit(c.Request().Context(), req)
+	if err != nil {
+		return err
+	}
+	page := auditPage{feedPage: feed, Only: req.Only, Kinds: auditKinds}
 	for _, entry := range found.Entries {
 		row := auditRow{AuditEntry: entry, Before: visible(string(entry.Before), maxShownJSON), After: visible(string(entry.After), maxShownJSON)}
 		switch entry.Action {
@@ -48,11 +64,10 @@ func (h *Handler) auditPage(c *call) error {
 		}
 		page.Rows = append(page.Rows, row)
 	}
-	if before != 0 {
-		page.First = h.links.feed("/audit", nil)
-	}
 	if found.Next != 0 {
-		page.Next = h.links.feed("/audit", url.Values{"before": {strconv.FormatInt(found.Next, 10)}})
+		page.Next = h.links.feed("/audit", with(query, "before", strconv.FormatInt(found.Next, 10)))
 	}
+	query.Del("before")
+	page.Exports = append(h.links.exports("/v1/audit", query), link{"NDJSON", h.links.feed("/v1/audit", with(query, "format", "ndjson"))})
 	return render(c, "audit", page)
 }

@@ -20,7 +20,7 @@ func TestRefusalsAreAudited(t *testing.T) {
 		r.ask("POST /v1/keys/{key}/-/rollback", "team-a/x", stranger).want(401)
 		r.ask("POST /v1/keys/{key}/-/rollback", "team-a/x", nil).want(401)
 	}
-	page, err := r.service.Audit(t.Context(), publish.Everything, 0, 100)
+	page, err := r.service.Audit(t.Context(), publish.AuditRequest{Reach: publish.Everything, Limit: 100})
 	if err != nil {
 		t.Fatal(err)
 	}

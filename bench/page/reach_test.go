@@ -107,7 +107,7 @@ func reachReads(reach publish.Reach) []boundedRead {
 			return len(page.Policies), err
 		}}, page},
 		{read{"audit", func(ctx context.Context, s *publish.Service) (int, error) {
-			page, err := s.Audit(ctx, reach, 0, 10)
+			page, err := s.Audit(ctx, publish.AuditRequest{Reach: reach, Limit: 10})
 			return len(page.Entries), err
 		}}, publish.MaxAuditSearched + page},
 	}

@@ -10,14 +10,14 @@ import (
 )
 
 // Audit returns one page of changes; see publish.AuditStore.
-func (p *Pointers) Audit(ctx context.Context, reach publish.Reach, before int64, limit int) (publish.AuditPage, error) {
+func (p *Pointers) Audit(ctx context.Context, req publish.AuditRequest) (publish.AuditPage, error) {
 	return transact(ctx, p, "Audit", "", func(time.Time) (publish.AuditPage, error) {
 		entries := slices.Clone(p.audit)
 		slices.Reverse(entries)
 		entries = slices.DeleteFunc(entries, func(entry publish.AuditEntry) bool {
-			return before != 0 && entry.ID >= before || !entry.In(reach)
+			return req.Before != 0 && entry.ID >= req.Before || !req.Chosen(entry)
 		})
-		entries, more := page(entries, limitOr(limit))
+		entries, more := page(entries, limitOr(req.Limit))
 		result := publish.AuditPage{Entries: entries}
 		if more {
 			result.Next = entries[len(entries)-1].ID

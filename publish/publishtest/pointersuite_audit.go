@@ -3,6 +3,7 @@ package publishtest
 import (
 	"fmt"
 	"net/netip"
+	"slices"
 	"sync"
 	"time"
 
@@ -13,6 +14,7 @@ func auditTests() []pointerTest {
 	return []pointerTest{
 		{name: "changes", run: testAudit, alone: true},
 		{name: "refusals", run: testAuditRefusals, alone: true},
+		{name: "chosen", run: testAuditChosen, alone: true},
 		{name: "refusals-at-once", run: testAuditRefusalsAtOnce, alone: true},
 	}
 }
@@ -20,11 +22,17 @@ func auditTests() []pointerTest {
 // entries returns the whole audit, newest first, in pages of two.
 func (s *suite) entries() (all []publish.AuditEntry) {
 	s.Helper()
-	for before := int64(0); ; {
-		page, err := s.Store.Audit(s.Context(), publish.Everything, before, 2)
+	return s.entriesOf(publish.AuditRequest{Reach: publish.Everything, Limit: 2})
+}
+
+// entriesOf returns all entries that are asked for, page after page.
+func (s *suite) entriesOf(req publish.AuditRequest) (all []publish.AuditEntry) {
+	s.Helper()
+	for {
+		page, err := s.Store.Audit(s.Context(), req)
 		s.ok(err)
 		all = append(all, page.Entries...)
-		if before = page.Next; before == 0 {
+		if req.Before = page.Next; req.Before == 0 {
 			return all
 		}
 	}
@@ -127,6 +135,36 @@ func testAuditRefusals(s *suite) {
 		}
 	}
 	s.same("events of pins", pins, 1)
+}
+
+// The audit can be asked for what is about some keys, for refusals, and for changes. A prefix is compared byte by byte.
+func testAuditChosen(s *suite) {
+	names := []publish.Key{s.key("a_b"), s.key("a_b/c"), s.key("axb"), s.key("A_B")}
+	for _, key := range names {
+		s.setPolicy(publish.Policy{Prefix: string(key), KeepGenerations: 3})
+		s.ok(s.Store.RecordRefusal(s.Context(), publish.RefusedAction{By: "ci", Action: "publish", Subject: string(key), Code: publish.ErrForbidden}))
+	}
+	all := s.entries()
+	reach := publish.ReachOf(string(names[1]), string(names[2]))
+	for _, req := range []publish.AuditRequest{
+		{Prefix: s.prefix + "/a_b"},
+		{Prefix: s.prefix + "/a_b/"},
+		{Prefix: s.prefix + "/%"},
+		{Prefix: s.prefix + "/a", Only: publish.AuditRefusals},
+		{Only: publish.AuditRefusals},
+		{Only: publish.AuditChanges},
+		{Prefix: s.prefix + "/a", Only: publish.AuditChanges, Reach: reach},
+		{Prefix: s.prefix + "/axb", Reach: reach},
+	} {
+		if req.Reach.Empty() {
+			req.Reach = publish.Everything
+		}
+		for _, req.Limit = range []int{1, 3, 100} {
+			want := slices.DeleteFunc(slices.Clone(all), func(entry publish.AuditEntry) bool { return !req.Chosen(entry) })
+			s.same(fmt.Sprintf("%+v", req), s.entriesOf(req), want)
+		}
+	}
+	s.same("refusals of a_b", len(s.entriesOf(publish.AuditRequest{Reach: publish.Everything, Prefix: s.prefix + "/a_b", Only: publish.AuditRefusals, Limit: 100})), 2)
 }
 
 // Replicas that record the same refusal at once make one entry.

@@ -158,7 +158,7 @@ func testBreakShows(s *suite) {
 	s.ok(err)
 	s.same("history", history.Generations[0].Broken, broken.Broken)
 	s.same("generation", [2]any{s.generation(a).Broken, s.generation(a).ReleasedAt != nil}, [2]any{broken.Broken, true})
-	audit, err := s.Store.Audit(s.Context(), publish.Everything, 0, publish.MaxPageSize)
+	audit, err := s.Store.Audit(s.Context(), publish.AuditRequest{Reach: publish.Everything, Limit: publish.MaxPageSize})
 	s.ok(err)
 	entries := 0
 	for _, entry := range audit.Entries {

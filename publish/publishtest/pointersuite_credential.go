@@ -357,7 +357,7 @@ func testCredentialAudit(s *suite) {
 	s.ok(err)
 	_, err = s.Store.CreateCredential(s.Context(), s.newCredential("b"))
 	s.refused(err, publish.Error{Code: publish.ErrCredentialConflict})
-	page, err := s.Store.Audit(s.Context(), publish.Everything, 0, 10)
+	page, err := s.Store.Audit(s.Context(), publish.AuditRequest{Reach: publish.Everything, Limit: 10})
 	s.ok(err)
 	var got []string
 	for _, e := range slices.Backward(page.Entries) {

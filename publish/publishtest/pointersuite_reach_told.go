@@ -113,7 +113,7 @@ func testReachAudit(s *suite) {
 	for _, prefix := range []string{"", s.prefix, s.prefix + "/team-a", s.prefix + "/team-a/x", s.prefix + "/team-ab"} {
 		s.setPolicy(publish.Policy{Prefix: prefix})
 	}
-	page, err := s.Store.Audit(s.Context(), publish.Everything, 0, publish.MaxPageSize)
+	page, err := s.Store.Audit(s.Context(), publish.AuditRequest{Reach: publish.Everything, Limit: publish.MaxPageSize})
 	s.ok(err)
 	all := page.Entries
 	for _, prefixes := range reaches() {
@@ -125,7 +125,7 @@ func testReachAudit(s *suite) {
 		for _, limit := range []int{1, 4, 100} {
 			var got []publish.AuditEntry
 			for before := int64(0); ; {
-				page, err := s.Store.Audit(s.Context(), s.reach(prefixes), before, limit)
+				page, err := s.Store.Audit(s.Context(), publish.AuditRequest{Reach: s.reach(prefixes), Before: before, Limit: limit})
 				s.ok(err)
 				if len(page.Entries) > limit {
 					s.Fatalf("%d entries with the limit %d", len(page.Entries), limit)
