@@ -8,8 +8,9 @@ import (
 	"time"
 )
 
-// Policy is what holds for all keys that are Prefix or lie below it, "" being every key's. Of several the longest prefix wins as a whole: what
-// it doesn't set is not limited, whatever a shorter one says.
+// Policy is what holds for all keys that are Prefix or lie below it, "" being every key's. Of several the one
+// with the longest prefix says what holds, but for the limits, MaxTTL, MaxFileBytes and MaxGenerationBytes: of these the least holds, so that a
+// policy for fewer keys lifts none that was set for more.
 type Policy struct {
 	Prefix    string    `json:"prefix"`
 	FenceMode FenceMode `json:"fence_mode"`

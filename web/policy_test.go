@@ -130,3 +130,23 @@ func TestTokensRunOut(t *testing.T) {
 		t.Errorf("the refusal says %q", detail)
 	}
 }
+
+// Who administers some of the keys that a policy is for sets one of his own for these: it may be stricter, and lifts no limit of the other.
+func TestNarrowAdminLiftsNoLimit(t *testing.T) {
+	t.Parallel()
+	r, known := newAuthRig(t, web.Options{})
+	wide, narrow := known.issue(t, "wide", "admin:team-a"), known.issue(t, "narrow", "admin:team-a/x")
+	r.with(wide, "PUT", "/v1/policies?prefix=team-a", `{"max_ttl":"1m","max_file_bytes":4}`).want(200)
+	r.with(narrow, "PUT", "/v1/policies?prefix=team-a", `{"max_ttl":"1h"}`).want(403)
+	r.with(narrow, "PUT", "/v1/policies?prefix=team-a/x", `{"max_ttl":"1h","max_file_bytes":1000}`).want(200)
+	r.with(narrow, "POST", "/v1/keys/team-a/x/k/-/lease", `{"holder":"w","ttl":"61s"}`).wantProblem(publish.ErrInvalidRequest)
+	w := r.grantTo(narrow, "team-a/x/k")
+	if members := w.put("f", "12345", narrow...).wantProblem(publish.ErrTooLarge); members["limit"] != 4.0 {
+		t.Errorf("the refusal of a large file says %v", members)
+	}
+	r.with(narrow, "PUT", "/v1/policies?prefix=team-a/x", `{"max_file_bytes":2}`).want(200)
+	w.put("f", "123", narrow...).wantProblem(publish.ErrTooLarge)
+	r.with(narrow, "DELETE", "/v1/policies?prefix=team-a/x", "").want(204)
+	w.put("f", "1234", narrow...).want(201)
+	w.put("f", "12345", narrow...).wantProblem(publish.ErrTooLarge)
+}

@@ -16,7 +16,7 @@ func (a *app) policyCommand() *cobra.Command {
 		Use:   "policy",
 		Short: "Show and set what holds for keys by their prefix: fence mode, retention, limits",
 		Long: "Show and set what holds for keys by their prefix: fence mode, retention, limits. A policy is for the key that is its prefix and all\n" +
-			"below it. Of several the longest prefix wins, as a whole: what it doesn't set is not limited, whatever a shorter one says.",
+			"below it. Of several the longest prefix says what holds, as a whole, but for the limits (--max-…): of these the least holds.",
 	}, "list, set and unset", a.policyListCommand(), a.policySetCommand(), a.policyUnsetCommand())
 }
 

@@ -55,7 +55,7 @@ func (p *Pointers) UnsetPolicy(ctx context.Context, prefix string, by publish.Op
 	return err
 }
 
-// policy is that of the longest prefix of a key which has one, or what holds without.
+// policy is that of the longest prefix of a key which has one, or what holds without; its limits are the least of all prefixes.
 func (p *Pointers) policy(key publish.Key) publish.Policy {
 	if policy, found := p.policyOf(key); found {
 		return policy
@@ -64,21 +64,46 @@ func (p *Pointers) policy(key publish.Key) publish.Policy {
 }
 
 func (p *Pointers) policyOf(key publish.Key) (policy publish.Policy, found bool) {
-	for prefix := string(key); ; {
-		if policy, found = p.policies[prefix]; found || prefix == "" {
-			return policy, found
+	for _, covering := range p.covering(key) {
+		if !found {
+			policy, found = covering, true
 		}
-		prefix = prefix[:max(0, strings.LastIndexByte(prefix, '/'))]
+		policy.MaxTTL.Duration = stricter(policy.MaxTTL.Duration, covering.MaxTTL.Duration)
+		policy.MaxFileBytes = stricter(policy.MaxFileBytes, covering.MaxFileBytes)
+		policy.MaxGenerationBytes = stricter(policy.MaxGenerationBytes, covering.MaxGenerationBytes)
+	}
+	return policy, found
+}
+
+// covering lists the policies of a key, that of the longest prefix first.
+func (p *Pointers) covering(key publish.Key) (all []publish.Policy) {
+	for prefix := string(key); ; prefix = prefix[:max(0, strings.LastIndexByte(prefix, '/'))] {
+		if policy, found := p.policies[prefix]; found {
+			all = append(all, policy)
+		}
+		if prefix == "" {
+			return all
+		}
 	}
 }
 
-// checkTTL refuses a lease that the key's policy finds too long.
+// stricter is the lower of two limits, 0 being none.
+func stricter[N ~int64](a, b N) N {
+	if a == 0 || b == 0 {
+		return max(a, b)
+	}
+	return min(a, b)
+}
+
+// checkTTL refuses a lease that one of the key's policies finds too long.
 func (p *Pointers) checkTTL(key publish.Key, ttl time.Duration) error {
-	policy := p.policy(key)
-	if most := policy.MaxTTL.Duration; most != 0 && ttl > most {
-		return &publish.Error{
-			Code: publish.ErrInvalidRequest, Key: key, Limit: most.Milliseconds(),
-			Fields: []publish.Field{{Pointer: "/ttl", Detail: fmt.Sprintf("is longer than the %s that the policy of prefix %q allows", most, policy.Prefix)}},
+	most := p.policy(key).MaxTTL.Duration
+	for _, policy := range p.covering(key) {
+		if most != 0 && ttl > most && policy.MaxTTL.Duration == most {
+			return &publish.Error{
+				Code: publish.ErrInvalidRequest, Key: key, Limit: most.Milliseconds(),
+				Fields: []publish.Field{{Pointer: "/ttl", Detail: fmt.Sprintf("is longer than the %s that the policy of prefix %q allows", most, policy.Prefix)}},
+			}
 		}
 	}
 	return nil

@@ -1,6 +1,8 @@
 package publishtest
 
 import (
+	"fmt"
+	"strings"
 	"time"
 
 	"github.com/pawlhq/pawl/publish"
@@ -63,18 +65,48 @@ func testPolicies(s *suite) {
 	s.same("policies", page.Policies, []publish.Policy{all[1], {Prefix: "a0", FenceMode: publish.FenceAccepted, KeepGenerations: 2}})
 }
 
-// The longest prefix wins as a whole, and only at segments' borders.
+// The longest prefix says what holds, but for the limits: each holds below its own prefix, at segments' borders, and no longer one lifts it.
 func testPolicyLongest(s *suite) {
-	s.setPolicy(publish.Policy{Prefix: string(s.key("a")), MaxTTL: span(time.Minute), FenceMode: publish.FenceGranted})
+	minute, hour := span(time.Minute), span(time.Hour)
+	s.setPolicy(publish.Policy{Prefix: string(s.key("a")), FenceMode: publish.FenceGranted, MaxTTL: minute, MaxFileBytes: 5, MaxGenerationBytes: 9, KeepGenerations: 3})
 	s.setPolicy(publish.Policy{Prefix: string(s.key("a/b")), MaxFileBytes: 3})
-	for name, limited := range map[string]bool{"a": true, "a/c": true, "a/b": false, "a/b/c": false, "ab": false} {
-		_, err := s.Store.Acquire(s.Context(), acquireRequest(s.key(name), "a"))
-		if limited {
-			s.refused(err, publish.Error{Code: publish.ErrInvalidRequest})
-		} else {
-			s.ok(err)
-		}
+	s.setPolicy(publish.Policy{Prefix: string(s.key("a/b/c")), MaxTTL: hour, MaxFileBytes: 1000, MaxGenerationBytes: 7, KeepFor: hour})
+	type effective struct {
+		Mode              publish.FenceMode
+		TTL               publish.Duration
+		File, Generation  int64
+		KeepGenerations   int64
+		KeepFor           publish.Duration
+		Prefix, LimitedBy string
 	}
+	for name, want := range map[string]effective{
+		"a":       {publish.FenceGranted, minute, 5, 9, 3, span(0), "a", "a"},
+		"a/c":     {publish.FenceGranted, minute, 5, 9, 3, span(0), "a", "a"},
+		"a/b":     {publish.FenceAccepted, minute, 3, 9, 0, span(0), "a/b", "a"},
+		"a/b/x":   {publish.FenceAccepted, minute, 3, 9, 0, span(0), "a/b", "a"},
+		"a/b/c":   {publish.FenceAccepted, minute, 3, 7, 0, hour, "a/b/c", "a"},
+		"a/b/c/d": {publish.FenceAccepted, minute, 3, 7, 0, hour, "a/b/c", "a"},
+	} {
+		key := s.key(name)
+		req := acquireRequest(key, "a")
+		req.TTL = time.Minute + time.Millisecond
+		_, err := s.Store.Acquire(s.Context(), req)
+		refusal := s.refused(err, publish.Error{Code: publish.ErrInvalidRequest, Key: key, Limit: time.Minute.Milliseconds()})
+		s.same("named", strings.Contains(refusal.Fields[0].Detail, fmt.Sprintf("prefix %q", s.key(want.LimitedBy))), true)
+		req.TTL = time.Minute
+		lease, err := s.Store.Acquire(s.Context(), req)
+		s.ok(err)
+		start, err := s.Store.BeginUpload(s.Context(), beginRequest(publish.Grant{Key: key, Token: lease.Token, LeaseID: lease.LeaseID}, "f"))
+		s.ok(err)
+		s.same(name+": file", start.MaxFileBytes, want.File)
+		overview, err := s.Store.Overview(s.Context(), key)
+		s.ok(err)
+		p := overview.Policy
+		s.same(name, effective{p.FenceMode, p.MaxTTL, p.MaxFileBytes, p.MaxGenerationBytes, p.KeepGenerations, p.KeepFor, strings.TrimPrefix(p.Prefix, s.prefix+"/"), want.LimitedBy}, want)
+	}
+	s.acquire(s.key("ab"), "a")
+	s.ok(s.Store.UnsetPolicy(s.Context(), string(s.key("a")), "ops"))
+	s.acquire(s.key("a/b/y"), "a") // a/b has no limit of its own
 }
 
 // A lease that is longer than the policy allows is refused and draws no token; a lease from before may be renewed as it is.
