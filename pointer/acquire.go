@@ -10,10 +10,10 @@ import (
 )
 
 const acquireSQL = `
-SELECT pawl.with_caller(pawl.with_break(pawl.unless_collected(coalesce(pawl.check_ttl($1, $4), pawl.acquire_within($1, $2, nullif($6, ''), nullif($7::bigint, 0)),
-	pawl.acquire($1, $2, $3, $4, $5::jsonb)), 'acquire', $1, $2), $1, $2), $1, nullif($6, ''))`
+SELECT pawl.with_caller(pawl.with_break(pawl.unless_collected(coalesce(pawl.check_ttl($1, $4),
+	pawl.acquire_as($1, $2, $3, $4, $5::jsonb, nullif($6, ''), nullif($7::bigint, 0))), 'acquire', $1, $2), $1, $2), $1, nullif($6, ''))`
 
-// Acquire grants a key: one update of one row, after its lock; see migrations 00003 and 00026.
+// Acquire grants a key: one update of one row, after its lock; see migrations 00003, 00026 and 00027.
 func (s *Store) Acquire(ctx context.Context, req publish.AcquireRequest) (publish.Lease, error) {
 	if err := s.checkSynchronous(ctx); err != nil {
 		return publish.Lease{}, err
@@ -23,7 +23,7 @@ func (s *Store) Acquire(ctx context.Context, req publish.AcquireRequest) (publis
 		return publish.Lease{}, err
 	}
 	answer, err := s.change(ctx, acquireSQL, string(req.Key), secret(req.LeaseID), req.Holder, req.TTL.Milliseconds(), labels,
-		string(req.Caller), req.MaxLeases)
+		string(publish.CallerOf(ctx).Credential), req.MaxLeases)
 	if err != nil {
 		return publish.Lease{}, err
 	}
@@ -72,9 +72,9 @@ func (s *Store) Lease(ctx context.Context, key publish.Key) (publish.Lease, erro
 }
 
 const opensSQL = `
-SELECT jsonb_build_object('granted', true, 'open', g.state = 'open' AND g.token >= k.fence AND NOT pawl.fenced_by_grant(k, g.token))
+SELECT jsonb_build_object('granted', true, 'caller', coalesce(g.caller, ''), 'open', g.state = 'open' AND g.token >= k.fence AND NOT pawl.fenced_by_grant(k, g.token))
 FROM pawl.keys k JOIN pawl.generations g ON g.key_id = k.id AND g.token = $2
-WHERE k.name = $1 AND g.lease_sha256 = $3`
+WHERE k.name = $1 AND g.lease_sha256 = $3 AND NOT pawl.credential_revoked(g.caller)`
 
 // Opens tells what a lease id is good for by itself.
 func (s *Store) Opens(ctx context.Context, grant publish.Grant) (publish.Opening, error) {

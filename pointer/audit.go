@@ -5,6 +5,8 @@ import (
 	"context"
 	"math"
 
+	"github.com/jackc/pgx/v5"
+
 	"github.com/pawlhq/pawl/publish"
 )
 
@@ -49,5 +51,20 @@ func (s *Store) RecordRefusal(ctx context.Context, refused publish.RefusedAction
 	return err
 }
 
-// clientSQL is lockSQL for a call whose client is known, which the audit's entries tell.
-const clientSQL = `SELECT set_config('lock_timeout', $1, true), set_config('pawl.client_address', $2, true)`
+// actingSQL is lockSQL for a call that works for somebody, which the audit's entries tell, and all that a caller makes who is known; see migration 00027.
+const actingSQL = `SELECT set_config('lock_timeout', $1, true), set_config('pawl.client_address', $2, true),
+	set_config('pawl.caller', $3, true), set_config('pawl.caller_name', $4, true)`
+
+// queueSettings puts what holds for one transaction behind its beginning.
+func (s *Store) queueSettings(ctx context.Context, batch *pgx.Batch) {
+	client, caller := publish.ClientOf(ctx), publish.CallerOf(ctx)
+	if !client.IsValid() && !caller.Known() {
+		batch.Queue(s.lockSQL)
+		return
+	}
+	address := ""
+	if client.IsValid() {
+		address = client.WithZone("").String()
+	}
+	batch.Queue(actingSQL, s.lockTimeout, address, string(caller.Credential), caller.Name)
+}

@@ -43,7 +43,7 @@ func (s *Store) List(ctx context.Context, req publish.ListRequest) (publish.List
 
 // generationJSON tells a generation g of a key k. Its rejections are summed up where generation_json leaves some out, which a seek by their index tells; the sums
 // are of the newest publish.MaxRefusedCounted.
-const generationJSON = `pawl.generation_json(k, g) || pawl.operator_json(g) || jsonb_build_object('broken', pawl.broken_json(k.id, g.token), 'refused',
+const generationJSON = `pawl.generation_json(k, g) || pawl.operator_json(g) || pawl.actor_json(g.actor, g.client) || jsonb_build_object('broken', pawl.broken_json(k.id, g.token), 'refused',
 	CASE WHEN EXISTS (SELECT FROM pawl.rejections WHERE key_id = k.id AND token = g.token OFFSET 100) THEN (
 		SELECT jsonb_agg(pawl.rejection_json(newest, g.holder) || jsonb_build_object('first_at', first_at, 'repeat', requests, 'count', count)
 			ORDER BY (newest).last_at DESC)

@@ -68,7 +68,8 @@ func TestLeaseLimitBlocksNoOtherKey(t *testing.T) {
 	}
 	defer store.Close()
 	get := func(key publish.Key) (publish.Lease, error) {
-		return store.Acquire(ctx, publish.AcquireRequest{Key: key, Holder: "W", TTL: time.Hour, LeaseID: publish.NewLeaseID(), Caller: "a", MaxLeases: 3})
+		ctx := publish.WithCaller(ctx, publish.Caller{Credential: "a"})
+		return store.Acquire(ctx, publish.AcquireRequest{Key: key, Holder: "W", TTL: time.Hour, LeaseID: publish.NewLeaseID(), MaxLeases: 3})
 	}
 	first, err := get("first")
 	if err != nil {

@@ -172,11 +172,7 @@ func (s *Store) change(ctx context.Context, sql string, args ...any) (outcome, e
 
 	var batch pgx.Batch
 	batch.Queue(beginSQL)
-	if client := publish.ClientOf(ctx); client.IsValid() {
-		batch.Queue(clientSQL, s.lockTimeout, client.WithZone("").String())
-	} else {
-		batch.Queue(s.lockSQL)
-	}
+	s.queueSettings(ctx, &batch)
 	batch.Queue(sql, args...)
 	batch.Queue(commitSQL)
 	results := conn.SendBatch(ctx, &batch)

@@ -29,9 +29,8 @@ type AcquireRequest struct {
 	LeaseID LeaseID
 	// Labels are shown with the generation, e.g. a job number. At most 16 of 200 bytes each.
 	Labels map[string]string
-	// Caller is whose lease it will be, where callers are known, and MaxLeases how many leases Caller may hold open with it; 0 is no limit. A server sets
-	// both: clients leave them out.
-	Caller    CredentialID
+	// MaxLeases is how many leases the caller (see WithCaller) may hold open with it, where one is known; 0 is no limit. A server sets it: clients
+	// leave it out.
 	MaxLeases int64
 }
 
@@ -85,9 +84,10 @@ type LeaseStore interface {
 	// returns that grant with a new whole TTL; the LeaseID of an earlier grant is lease-lost. A current grant whose generation was given up is
 	// generation-collected, and its lease ends with that answer, so that the key can be acquired anew. The first grant
 	// after the database was restored or promoted raises the epoch, so that tokens of a lost history stay
-	// below. At the end of the counter it returns token-exhausted. A free key that would be one lease too many for req.Caller is quota-exceeded (with Limit,
+	// below. At the end of the counter it returns token-exhausted. A free key that would be one lease too many for the caller is quota-exceeded (with Limit,
 	// Unit and Operation). All leases of a caller count that run, whichever server granted them; grants at the same moment may get past the limit, and
-	// renewals always do.
+	// renewals always do. The generation keeps for ever who was granted it, which a repeat doesn't change. A lease that was granted to a credential which was
+	// revoked since doesn't keep the key from who asks: it ends then.
 	Acquire(ctx context.Context, req AcquireRequest) (Lease, error)
 	// Renew extends the lease to ttl from now, also when it has expired but nobody was granted the key
 	// since. ttl 0 keeps the lease's own. A superseded or released grant is lease-lost. The newest one whose generation was given up
@@ -98,7 +98,8 @@ type LeaseStore interface {
 	Release(ctx context.Context, key Key, id LeaseID) error
 	// Lease tells the key's newest grant, held or not, without its LeaseID; not-found if the key was never granted.
 	Lease(ctx context.Context, key Key) (Lease, error)
-	// Opens tells what the lease id of a grant is good for by itself. A grant that never was opens nothing, which is no error.
+	// Opens tells what the lease id of a grant is good for by itself. A grant that never was opens nothing, which is no error; nor does one of a credential that was
+	// revoked. One of a credential that has expired goes on.
 	Opens(ctx context.Context, grant Grant) (Opening, error)
 }
 
@@ -108,6 +109,8 @@ type Opening struct {
 	Granted bool `json:"granted"`
 	// Open reports that its generation also takes files still: it is neither sealed nor given up, and no newer grant has fenced it.
 	Open bool `json:"open"`
+	// Caller is who was granted it, "" where nobody was asked.
+	Caller CredentialID `json:"caller"`
 }
 
 // validate checks the request's fields and names the first wrong one.

@@ -43,10 +43,12 @@ const (
 
 // Generation is what was written under one token of one key.
 type Generation struct {
-	Key       Key               `json:"key"`
-	Token     Token             `json:"token"`
-	State     State             `json:"state"`
-	Holder    string            `json:"holder"`
+	Key   Key   `json:"key"`
+	Token Token `json:"token"`
+	State State `json:"state"`
+	// Holder is what the worker calls itself; Actor is whose request its grant was.
+	Holder string `json:"holder"`
+	Actor
 	Labels    map[string]string `json:"labels,omitempty"`
 	GrantedAt Time              `json:"granted_at"`
 	// ReleasedAt is set when the holder gave the lease back. LeaseEndedAt is set when it ran out and another
@@ -100,9 +102,11 @@ type Rejection struct {
 	// Path is that of a file, or the name of an effect.
 	Path Path `json:"path,omitempty"`
 	// Holder is who came back late; empty when nothing is known of the token.
-	Holder        string `json:"holder"`
-	AcceptedToken Token  `json:"accepted_token,omitempty"`
-	GrantedToken  Token  `json:"granted_token,omitempty"`
+	Holder string `json:"holder"`
+	// Actor is who sent it, the first time. Who shows a lease id alone isn't known.
+	Actor
+	AcceptedToken Token `json:"accepted_token,omitempty"`
+	GrantedToken  Token `json:"granted_token,omitempty"`
 	// SupersededBy is the holder whose grant fenced the request, since SupersededAt.
 	SupersededBy string `json:"superseded_by"`
 	SupersededAt *Time  `json:"superseded_at,omitempty"`
@@ -187,12 +191,18 @@ func (s *Service) History(ctx context.Context, key Key, before Token, limit int)
 		return HistoryPage{}, err
 	}
 	page, err := s.Pointers.History(ctx, key, before, limit)
+	sight := sightOf(ctx)
+	for i := range page.Generations {
+		sight.narrowGeneration(&page.Generations[i])
+	}
+	sight.narrowAll(key, page.Lost)
 	return page, s.refused(ctx, err)
 }
 
 // Generation returns one generation with its receipts and rejections.
 func (s *Service) Generation(ctx context.Context, key Key, token Token) (Generation, error) {
 	generation, err := s.Pointers.Generation(ctx, key, token)
+	sightOf(ctx).narrowGeneration(&generation)
 	return generation, s.refused(ctx, err)
 }
 

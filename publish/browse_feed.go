@@ -124,8 +124,10 @@ func (s *Service) Rejections(ctx context.Context, req RejectionsRequest) (Reject
 	if err != nil {
 		return RejectionsPage{}, s.refused(ctx, err)
 	}
+	sight := sightOf(ctx)
 	for i := range found.Rejections {
 		found.Rejections[i].noteLoop(found.Now)
+		sight.narrow(found.Rejections[i].Key, &found.Rejections[i].Actor)
 	}
 	return RejectionsPage{Rejections: found.Rejections, Next: nextOf(found.End), ServerTime: found.Now}, nil
 }

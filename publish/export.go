@@ -81,13 +81,13 @@ func RejectionTable() Table[KeyRejection] {
 	return Table[KeyRejection]{
 		Columns: []string{
 			"key", "token", "operation", "path", "holder", "accepted_token", "granted_token", "superseded_by", "superseded_at",
-			"first_at", "last_at", "repeat", "overrun_ms", "looping",
+			"first_at", "last_at", "repeat", "overrun_ms", "looping", "credential", "from",
 		},
 		Cells: func(r KeyRejection) []string {
 			return []string{
 				string(r.Key), tokenCell(r.Token), r.Operation, string(r.Path), r.Holder, tokenCell(r.AcceptedToken), tokenCell(r.GrantedToken),
 				r.SupersededBy, timeCell(r.SupersededAt), timeCell(&r.FirstAt), timeCell(&r.LastAt), strconv.Itoa(r.Repeat),
-				strconv.FormatInt(r.OverrunMillis, 10), strconv.FormatBool(r.Looping),
+				strconv.FormatInt(r.OverrunMillis, 10), strconv.FormatBool(r.Looping), r.Credential, r.From,
 			}
 		},
 	}

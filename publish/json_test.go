@@ -45,9 +45,9 @@ func TestJSON(t *testing.T) {
 		{
 			"a receipt of what was carried over", &publish.Receipt{
 				Key: "k", Token: 18, Revision: 1, ManifestDigest: publish.Digest{1}, Files: 3, Bytes: 6, PublishedAt: at, Publisher: "a",
-				ReuseFrom: 17, ReusedFiles: 2, ReusedBytes: 4,
+				ReuseFrom: 17, ReusedFiles: 2, ReusedBytes: 4, Actor: publish.Actor{Credential: "farm", From: "10.0.0.7"},
 			}, `{"key":"k","token":18,"revision":1,"manifest_digest":"` + hex + `","final":false,"files":3,"bytes":6,
-			"published_at":"2026-07-01T12:00:00.005Z","publisher":"a","replayed":false,"current":null,"previous":null,"lease_expired":false,
+			"published_at":"2026-07-01T12:00:00.005Z","publisher":"a","credential":"farm","from":"10.0.0.7","replayed":false,"current":null,"previous":null,"lease_expired":false,
 			"reuse_from":17,"reused_files":2,"reused_bytes":4}`,
 		},
 		{

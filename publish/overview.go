@@ -32,6 +32,7 @@ func (s *Service) Overview(ctx context.Context, key Key) (Overview, error) {
 	overview, err := s.Pointers.Overview(ctx, key)
 	if err == nil && overview.LastRejection != nil {
 		overview.LastRejection.noteLoop(overview.ServerTime)
+		sightOf(ctx).narrow(key, &overview.LastRejection.Actor)
 	}
 	return overview, s.refused(ctx, err)
 }

@@ -53,8 +53,9 @@ type Receipt struct {
 	Files          int64  `json:"files"`
 	Bytes          int64  `json:"bytes"`
 	PublishedAt    Time   `json:"published_at"`
-	// Publisher is the holder of the grant.
-	Publisher      string            `json:"publisher"`
+	// Publisher is the holder of the grant, as the worker calls itself; Actor is whose request it was.
+	Publisher string `json:"publisher"`
+	Actor
 	SourceRevision *int64            `json:"source_revision,omitempty"`
 	Metadata       map[string]string `json:"metadata,omitempty"`
 	// Replayed reports that this publish had been made before: the request was a repeat.
@@ -118,7 +119,7 @@ func (s *Service) Publish(ctx context.Context, req PublishRequest) (Receipt, err
 	s.unnumbered.raise()
 	s.observe().Published(receipt)
 	s.mark(ctx, receipt)
-	return receipt, nil
+	return narrowed(ctx, receipt), nil
 }
 
 func (r PublishRequest) validate() error {

@@ -89,7 +89,7 @@ func (s *Service) Rollback(ctx context.Context, req RollbackRequest) (Receipt, e
 	}
 	s.observe().Published(receipt)
 	s.mark(ctx, receipt)
-	return receipt, nil
+	return narrowed(ctx, receipt), nil
 }
 
 func validateReason(reason string) error {

@@ -391,7 +391,8 @@ class Uploaded(FileInfo):
 @dataclasses.dataclass(frozen=True)
 class Receipt:
     """The lasting record of one publish. `replayed`: it had been made before, and this is its receipt again. `superseded`: another
-    version is current already."""
+    version is current already. `publisher` is what the worker calls itself, `credential` the name of the credential that it was made
+    with, and `from_` the address of its client, for admins of the key; both are "" where the server asks for no credential."""
 
     key: str
     token: int
@@ -414,6 +415,8 @@ class Receipt:
     reused_bytes: int = 0
     superseded_by: int = 0
     url: str = ""
+    credential: str = ""
+    from_: str = ""
 
     @property
     def version(self) -> Version:
@@ -467,7 +470,8 @@ class Resolved:
 
 @dataclasses.dataclass(frozen=True)
 class Rejection:
-    """A refused request of a worker that came back late: who, when, with which token, and how often."""
+    """A refused request of a worker that came back late: who, when, with which token, and how often. `credential` and `from_` are as
+    those of Receipt, of the first time."""
 
     token: int
     operation: str
@@ -482,11 +486,14 @@ class Rejection:
     granted_token: int = 0
     superseded_by: str = ""
     superseded_at: Optional[datetime.datetime] = None
+    credential: str = ""
+    from_: str = ""
 
 
 @dataclasses.dataclass(frozen=True)
 class Generation:
-    """What was written under one token: its state ("open", "sealed", …), its receipts, newest first, and its rejections."""
+    """What was written under one token: its state ("open", "sealed", …), its receipts, newest first, and its rejections. `credential`
+    and `from_` are as those of Receipt, of the grant."""
 
     key: str
     token: int
@@ -499,6 +506,8 @@ class Generation:
     released_at: Optional[datetime.datetime] = None
     lease_ended_at: Optional[datetime.datetime] = None
     sealed_at: Optional[datetime.datetime] = None
+    credential: str = ""
+    from_: str = ""
     receipts: Tuple[Receipt, ...] = ()
     rejections: Tuple[Rejection, ...] = ()
 
@@ -563,11 +572,12 @@ def _read(kind: Callable[..., _T], data: Any) -> _T:
     """Make a dataclass of a JSON object. Members that a newer server adds are passed over."""
     values = {}
     for field in dataclasses.fields(kind):
-        if field.name in data:
-            value = data[field.name]
-            if field.name.endswith("_at"):
+        name = field.name.rstrip("_")  # from_ is the member "from".
+        if name in data:
+            value = data[name]
+            if name.endswith("_at"):
                 value = _time(value)
-            values[field.name] = _NESTED[field.name](value) if field.name in _NESTED else value
+            values[field.name] = _NESTED[name](value) if name in _NESTED else value
     return kind(**values)
 
 

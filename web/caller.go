@@ -32,7 +32,7 @@ var anybody = publish.Caller{Scopes: publish.Scopes{{Verb: publish.VerbAdmin}}}
 // nothing goes on as a public reader, if there is something to read for such.
 func (h *Handler) identify(c *call) error {
 	if h.authenticate == nil {
-		c.caller = anybody
+		c.is(anybody)
 		return nil
 	}
 	c.asked, c.public = true, h.public
@@ -58,6 +58,12 @@ func (h *Handler) identify(c *call) error {
 	return nil
 }
 
+// is notes who makes the request, also for the calls to the service.
+func (c *call) is(caller publish.Caller) {
+	c.caller = caller
+	c.SetRequest(c.Request().WithContext(publish.WithCaller(c.Request().Context(), caller)))
+}
+
 func (c *call) identifyBy(shown proof) error {
 	caller, err := shown.ask(c.Request().Context())
 	switch {
@@ -68,7 +74,8 @@ func (c *call) identifyBy(shown proof) error {
 	case !caller.Known():
 		return fmt.Errorf("a credential was accepted that has no id: %w", publish.ErrInternal)
 	}
-	c.caller, c.proof = caller, shown
+	c.is(caller)
+	c.proof = shown
 	c.Set(loggedCredential, string(caller.Credential))
 	return nil
 }
@@ -139,7 +146,8 @@ func (c *call) under(folder string) bool {
 }
 
 // leaseOpens reports whether the lease id of a request opens the file that it is about. Reading ends when the generation is sealed or fenced. Changes go on
-// to where they are refused, so that a late writer learns why and shows in the history; they change nothing.
+// to where they are refused, so that a late writer learns why and shows in the history; they change nothing. Both end when the credential is revoked that was
+// granted it, also of a request that is under way.
 func (h *Handler) leaseOpens(c *call) (bool, error) {
 	id, err := fileLeaseID(c.Request())
 	if refusalOf(err).Code == publish.ErrUnauthorized {
@@ -149,18 +157,27 @@ func (h *Handler) leaseOpens(c *call) (bool, error) {
 		return false, err
 	}
 	grant := publish.Grant{Key: c.key, Token: c.token, LeaseID: id}
-	reading := c.Request().Method == http.MethodGet || c.Request().Method == http.MethodHead
-	if !reading && h.granted.has(grant) {
-		return true, nil
+	shown := proof{ask: func(ctx context.Context) (publish.Caller, error) { return h.service.GrantedTo(ctx, grant) }}
+	if c.reads() {
+		var opening publish.Opening
+		opening, err = h.service.Opens(c.Request().Context(), grant)
+		c.opened = opening.Open
+	} else {
+		_, err = shown.ask(c.Request().Context())
+		c.opened = err == nil
 	}
-	opening, err := h.service.Opens(c.Request().Context(), grant)
-	if opening.Granted {
-		h.granted.add(grant)
+	if c.opened {
+		c.proof = shown
 	}
-	if reading {
-		return opening.Open, err
+	if errors.Is(err, publish.ErrUnauthorized) {
+		err = nil // Its method may be allowed to everybody.
 	}
-	return opening.Granted, err
+	return c.opened, err
+}
+
+// reads reports whether a request changes nothing.
+func (c *call) reads() bool {
+	return c.Request().Method == http.MethodGet || c.Request().Method == http.MethodHead
 }
 
 // keepPrivate keeps the answer about a key that not everybody may read from caches that several share: what is public there would be handed to

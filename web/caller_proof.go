@@ -3,7 +3,6 @@ package web
 import (
 	"context"
 	"errors"
-	"net/http"
 	"strings"
 
 	"github.com/pawlhq/pawl/publish"
@@ -46,6 +45,5 @@ func (p proof) fault(err error) string {
 // watched reports whether the proof of a request is looked at again while it lasts. Tokens aren't revoked, they run out, after minutes with some issuers: that must
 // not end a long upload, which a new token can't go on with. Reading ends, and goes on with a new one.
 func (c *call) watched() bool {
-	reads := c.Request().Method == http.MethodGet || c.Request().Method == http.MethodHead
-	return c.caller.Known() && (reads || !c.proof.token)
+	return c.opened || c.caller.Known() && (c.reads() || !c.proof.token)
 }

@@ -52,7 +52,7 @@ func TestRejectionsFeed(t *testing.T) {
 		t.Errorf("what came long ago is looping: %s", later.body)
 	}
 	rows := r.call("GET", "/v1/rejections?limit=1", "", "Accept", "text/csv").csv()
-	if len(rows) != 2 || rows[0][0] != "key" || rows[1][0] != "shots/b" || len(rows[0]) != 14 {
+	if len(rows) != 2 || rows[0][0] != "key" || rows[1][0] != "shots/b" || len(rows[0]) != 16 {
 		t.Errorf("as CSV: %q", rows)
 	}
 }

@@ -17,7 +17,7 @@ func (h *Handler) acquire(c *call) error {
 	if _, err := c.query(); err != nil {
 		return err
 	}
-	req := publish.AcquireRequest{Key: c.key, TTL: defaultTTL, Caller: c.caller.Credential, MaxLeases: h.maxLeases}
+	req := publish.AcquireRequest{Key: c.key, TTL: defaultTTL, MaxLeases: h.maxLeases}
 	err := readJSON(c, members{"holder": &req.Holder, "ttl": &req.TTL, "wait": &req.Wait, "labels": &req.Labels, "lease_id": &req.LeaseID})
 	if err != nil {
 		return err

@@ -197,6 +197,7 @@ func receiptFacts(a, b *publish.Receipt) []difference {
 	}
 	facts := differing(
 		difference{"Publisher", a.Publisher, b.Publisher},
+		difference{"Credential", a.Credential, b.Credential},
 		difference{"Primary file", string(a.Primary), string(b.Primary)},
 		difference{"Source revision", textOf(a.SourceRevision), textOf(b.SourceRevision)},
 		difference{"Files", fmt.Sprint(a.Files), fmt.Sprint(b.Files)},

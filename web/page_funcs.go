@@ -14,7 +14,7 @@ import (
 // pageFuncs is what templates call.
 var pageFuncs = template.FuncMap{
 	"bytes": humanBytes, "exact": exactBytes, "count": grouped, "plural": plural, "wrap": wrapName, "short": shortDigest,
-	"ago": humanAgo, "left": humanLeft, "stamp": stampTime, "clock": clockTime,
+	"ago": humanAgo, "left": humanLeft, "stamp": stampTime, "clock": clockTime, "who": who,
 }
 
 // humanBytes gives a size for people, in binary units.

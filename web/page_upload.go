@@ -197,7 +197,7 @@ func (u *pageUpload) begin(ctx context.Context) error {
 		return err
 	}
 	lease, err := u.handler.service.Acquire(ctx, publish.AcquireRequest{
-		Key: u.call.key, Holder: pageHolder + string(by), TTL: pageTTL, Caller: u.call.caller.Credential, MaxLeases: u.handler.maxLeases,
+		Key: u.call.key, Holder: pageHolder + string(by), TTL: pageTTL, MaxLeases: u.handler.maxLeases,
 	})
 	if err != nil {
 		return err

@@ -33,6 +33,8 @@ type call struct {
 	public publish.Reach
 	// byLease tells that a lease id was sent in place of a credential, for a file.
 	byLease bool
+	// opened tells that it opens what the request is about; proof is that one then.
+	opened bool
 }
 
 // route ties a method and a pattern to a handler, and to what a caller must be allowed before that is called.

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/pawlhq/pawl/publish"
 )
 
 // sentence is a text of the page in which names that others chose stand apart, so that the page can isolate them: one that is written from right to
@@ -41,6 +43,18 @@ func say(parts ...any) sentence {
 
 // and goes on with further parts.
 func (s sentence) and(parts ...any) sentence { return append(s, say(parts...)...) }
+
+// who names somebody as he calls himself, "" for nobody knows, and tells whose credential that was, and from where.
+func who(name string, actor publish.Actor) sentence {
+	s := say(theirs(name))
+	if c := actor.Credential; c != "" && c != name && pageHolder+c != name {
+		s = s.and(" as ", theirs(c))
+	}
+	if actor.From != "" {
+		s = s.and(" from ", actor.From)
+	}
+	return s
+}
 
 // String is the sentence without its marks.
 func (s sentence) String() string {

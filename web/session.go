@@ -78,7 +78,8 @@ func (h *Handler) identifyBySession(c *call) error {
 	case err != nil:
 		return err
 	}
-	c.caller, c.session = caller, id
+	c.is(caller)
+	c.session = id
 	c.proof = proof{ask: func(ctx context.Context) (publish.Caller, error) { return h.service.SessionStill(ctx, id) }}
 	c.Set(loggedCredential, string(caller.Credential))
 	return nil

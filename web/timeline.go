@@ -112,9 +112,9 @@ func grant(g publish.Generation, before *publish.Generation) moment {
 	m := moment{Kind: momentGranted, At: g.GrantedAt, Token: g.Token, Collected: collected(g)}
 	if before != nil && before.LeaseEndedAt != nil && before.SealedAt == nil && before.Kind == "" {
 		m.Kind = momentTakenOver
-		m.Said = tookOver(g.Holder, g.Token, g.GrantedAt, before.Holder, before.Token, before.LeaseEndedAt)
+		m.Said = tookOver(who(g.Holder, g.Actor), g.Token, g.GrantedAt, before.Holder, before.Token, before.LeaseEndedAt)
 	} else {
-		m.Said = say(theirs(g.Holder), " was granted token ", g.Token)
+		m.Said = say(who(g.Holder, g.Actor), " was granted token ", g.Token)
 	}
 	switch {
 	case g.Broken != nil: // That is told by itself.
@@ -140,8 +140,8 @@ func brokeLease(by, holder string, token publish.Token) sentence {
 }
 
 // tookOver says that a holder was granted a key that another one hadn't given back. ended is when that one's lease was over, nil if that isn't known.
-func tookOver(holder string, token publish.Token, at publish.Time, from string, old publish.Token, ended *publish.Time) sentence {
-	s := say(theirs(holder), " took the key over with token ", token, ": the lease of ", theirs(from), " (token ", old, ") had ended")
+func tookOver(holder sentence, token publish.Token, at publish.Time, from string, old publish.Token, ended *publish.Time) sentence {
+	s := say(holder, " took the key over with token ", token, ": the lease of ", theirs(from), " (token ", old, ") had ended")
 	if ended != nil && at.After(ended.Time) {
 		s = s.and(" ", span(at.Sub(ended.Time)), " before")
 	}
@@ -149,18 +149,18 @@ func tookOver(holder string, token publish.Token, at publish.Time, from string, 
 }
 
 // publishedAs says what a worker has published.
-func publishedAs(publisher string, version publish.Version, files, bytes int64) sentence {
-	return say(theirs(publisher), " published ", version, ": ", plural(files, "file"), ", ", humanBytes(bytes))
+func publishedAs(publisher sentence, version publish.Version, files, bytes int64) sentence {
+	return say(publisher, " published ", version, ": ", plural(files, "file"), ", ", humanBytes(bytes))
 }
 
 // broughtBack says what an operator has published again.
-func broughtBack(by string, to, version publish.Version) sentence {
-	return say(theirs(by), " brought ", to, " back as ", version)
+func broughtBack(by sentence, to, version publish.Version) sentence {
+	return say(by, " brought ", to, " back as ", version)
 }
 
 // retiredUnder says that an operator took a key's pointer away. previous is what was current, nil for nothing.
-func retiredUnder(by string, token publish.Token, previous *publish.Version) sentence {
-	s := say(theirs(by), " retired the key under token ", token)
+func retiredUnder(by sentence, token publish.Token, previous *publish.Version) sentence {
+	s := say(by, " retired the key under token ", token)
 	if previous != nil {
 		s = s.and(": ", *previous, " was current until then")
 	}
@@ -175,11 +175,11 @@ func published(g publish.Generation, before *publish.Generation, r publish.Recei
 	}
 	if r.RollbackTo != nil {
 		m.Kind, m.Reason = momentRolledBack, r.Reason
-		m.Said = broughtBack(r.Publisher, *r.RollbackTo, r.Version())
+		m.Said = broughtBack(who(r.Publisher, r.Actor), *r.RollbackTo, r.Version())
 		m.noteBroken(g, before)
 		return m
 	}
-	m.Said = publishedAs(r.Publisher, r.Version(), r.Files, r.Bytes)
+	m.Said = publishedAs(who(r.Publisher, r.Actor), r.Version(), r.Files, r.Bytes)
 	if r.Revision == 1 {
 		m.Said = m.Said.and(", ", span(r.PublishedAt.Sub(g.GrantedAt.Time)), " after its grant")
 	}
@@ -201,7 +201,7 @@ func published(g publish.Generation, before *publish.Generation, r publish.Recei
 
 // retirement tells that a key's pointer was taken away.
 func retirement(g publish.Generation, before *publish.Generation) moment {
-	m := moment{Kind: momentRetired, At: g.GrantedAt, Token: g.Token, Reason: g.Reason, Said: retiredUnder(g.Holder, g.Token, g.Target)}
+	m := moment{Kind: momentRetired, At: g.GrantedAt, Token: g.Token, Reason: g.Reason, Said: retiredUnder(who(g.Holder, g.Actor), g.Token, g.Target)}
 	m.noteBroken(g, before)
 	return m
 }

@@ -11,14 +11,14 @@ func ofEvent(e publish.Event) moment {
 	m := moment{At: e.At, Token: e.Token, Revision: e.Revision, Reason: e.Reason, Previous: e.Previous}
 	switch e.Kind {
 	case publish.EventPublished:
-		m.Kind, m.Said = momentPublished, publishedAs(e.By, e.Version(), e.Files, e.Bytes)
+		m.Kind, m.Said = momentPublished, publishedAs(say(theirs(e.By)), e.Version(), e.Files, e.Bytes)
 	case publish.EventRolledBack:
 		m.Kind, m.Said = momentRolledBack, say(theirs(e.By), " brought an earlier version back as ", e.Version())
 		if e.RollbackTo != nil {
-			m.Said = broughtBack(e.By, *e.RollbackTo, e.Version())
+			m.Said = broughtBack(say(theirs(e.By)), *e.RollbackTo, e.Version())
 		}
 	case publish.EventRetired:
-		m.Kind, m.Said = momentRetired, retiredUnder(e.By, e.Token, e.Previous)
+		m.Kind, m.Said = momentRetired, retiredUnder(say(theirs(e.By)), e.Token, e.Previous)
 	case publish.EventRejected:
 		m = refusal(refusedOnce(publish.Rejection{
 			Token: e.Token, Operation: e.Operation, Path: e.Path, Holder: e.By, AcceptedToken: e.AcceptedToken, GrantedToken: e.GrantedToken,
@@ -27,7 +27,7 @@ func ofEvent(e publish.Event) moment {
 	case publish.EventTakenOver:
 		m.Kind, m.Said = momentTakenOver, say(theirs(e.By), " took the key over with token ", e.Token)
 		if e.From != nil {
-			m.Said = tookOver(e.By, e.Token, e.At, e.From.Holder, e.From.Token, e.From.EndedAt)
+			m.Said = tookOver(say(theirs(e.By)), e.Token, e.At, e.From.Holder, e.From.Token, e.From.EndedAt)
 		}
 	case publish.EventPinned:
 		m.Kind, m.Said = momentPinned, say(theirs(e.By), " pinned the key to ", e.Version())

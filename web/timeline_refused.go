@@ -7,7 +7,7 @@ import (
 	"github.com/pawlhq/pawl/publish"
 )
 
-// refused is stale requests of one token that are told as one, since they differ in their paths and times alone: a worker that comes back with a set
+// refused is stale requests of one token and actor that are told as one, since they differ in their paths and times alone: a worker that comes back with a set
 // sends one request a file.
 type refused struct {
 	last, most publish.Rejection // the newest of them, and the one that came most often
@@ -55,8 +55,11 @@ func refusals(rejections []publish.Rejection, sums []publish.RefusedSum) []momen
 func summed(newest []refused, sums []publish.RefusedSum) []refused {
 	groups, counted := make([]refused, len(sums)), int64(0)
 	for i, sum := range sums {
+		sum.Actor = publish.Actor{}
 		groups[i] = refused{last: sum.Rejection, first: sum.FirstAt, paths: sum.Count, times: sum.Repeat}
 		for _, group := range newest {
+			// What is summed up may be of several actors.
+			group.last.Actor = sum.Actor
 			if sameRefusal(group.last, sum.Rejection) && group.most.Repeat > groups[i].most.Repeat {
 				groups[i].most = group.most
 			}
@@ -72,7 +75,7 @@ func summed(newest []refused, sums []publish.RefusedSum) []refused {
 }
 
 func sameRefusal(a, b publish.Rejection) bool {
-	return a.Token == b.Token && a.Operation == b.Operation && a.AcceptedToken == b.AcceptedToken && a.GrantedToken == b.GrantedToken
+	return a.Token == b.Token && a.Operation == b.Operation && a.AcceptedToken == b.AcceptedToken && a.GrantedToken == b.GrantedToken && a.Actor == b.Actor
 }
 
 // refusal tells of stale requests of one kind: who came back, how long after whom, and how often. still says that they are known to go on.
@@ -96,9 +99,9 @@ func refusal(r refused, still bool) moment {
 // cameBack tells who came, and how long after the newer token the first time was; a zero first isn't known.
 func cameBack(last publish.Rejection, first publish.Time) sentence {
 	if last.Holder == "" {
-		return say("Somebody came with token ", last.Token, " of a history that the database has lost")
+		return say("Somebody", who("", last.Actor), " came with token ", last.Token, " of a history that the database has lost")
 	}
-	s := say(theirs(last.Holder), " came back")
+	s := say(who(last.Holder, last.Actor), " came back")
 	newer, what := last.AcceptedToken, "had won"
 	if newer <= last.Token {
 		newer, what = last.GrantedToken, "was granted"

@@ -212,6 +212,34 @@ func TestTimeline(t *testing.T) {
 				"0 granted 1 worker-a was granted token 1",
 			},
 		},
+		{
+			name: "whose credentials those were",
+			generations: []publish.Generation{
+				{
+					Token: 3, Kind: publish.KindRetire, Holder: "mia", Actor: publish.Actor{Credential: "mia", From: "10.0.0.7"}, GrantedAt: at(9), State: publish.StateCollected,
+					Rejections: []publish.Rejection{again(func(r *publish.Rejection) {
+						r.Token, r.AcceptedToken, r.GrantedToken, r.SupersededAt, r.Actor = 3, 0, 0, nil, publish.Actor{Credential: "laptop"}
+					})},
+				},
+				{
+					Token: 2, Holder: "page: mia", Actor: publish.Actor{Credential: "mia"}, GrantedAt: at(5), ReleasedAt: since(8), State: publish.StateSealed, Revision: 1,
+					Receipts: []publish.Receipt{published(2, 7, func(r *publish.Receipt) { r.Publisher, r.Actor = "page: mia", publish.Actor{Credential: "mia"} })},
+				},
+				{
+					Token: 1, Holder: "worker-b", Actor: publish.Actor{Credential: "render farm", From: "10.0.0.9"}, GrantedAt: at(0), ReleasedAt: since(2), SealedAt: since(1),
+					State: publish.StateSealed, Revision: 1,
+					Receipts: []publish.Receipt{published(1, 1, func(r *publish.Receipt) { r.Actor = publish.Actor{Credential: "laptop"} })},
+				},
+			},
+			want: []string{
+				"52 refused 3 worker-a as laptop came back: its publish with 3 was refused / Its lease had ended 22 s before.",
+				"9 retired 3 mia from 10.0.0.7 retired the key under token 3",
+				"7 published 2.1 page: mia published 2.1: 1 file, 2.0 KiB, 2 s after its grant",
+				"5 granted 2 page: mia was granted token 2 / It held the key for 3 s and gave it back.",
+				"1 published 1.1 worker-b as laptop published 1.1: 1 file, 2.0 KiB, 1 s after its grant",
+				"0 granted 1 worker-b as render farm from 10.0.0.9 was granted token 1 / It held the key for 2 s and gave it back.",
+			},
+		},
 		{name: "nothing older", newer: true},
 	}
 	for _, test := range tests {

@@ -123,7 +123,6 @@ type Handler struct {
 	checkHost bool
 
 	authenticate Authenticate
-	granted      grants
 	verify       Verify
 	public       publish.Reach
 	recheck      time.Duration
@@ -191,7 +190,7 @@ func New(service *publish.Service, opts Options) (*Handler, error) {
 // ServeHTTP takes the base path off and hands the request to its route, or to the content origin.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if h.content.answers(r) {
-		h.content.echo.ServeHTTP(w, r.WithContext(publish.WithClient(r.Context(), h.clientAddress(r))))
+		h.content.echo.ServeHTTP(w, r.WithContext(h.strange(r)))
 		return
 	}
 	rest, found := strings.CutPrefix(wirePath(r.URL), h.links.base)
@@ -206,8 +205,13 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			r = &stripped
 		}
 	}
-	r = r.WithContext(publish.WithClient(r.Context(), h.clientAddress(r)))
+	r = r.WithContext(h.strange(r))
 	h.echo.ServeHTTP(w, r)
+}
+
+// strange is the context of a request of which nothing is known but where it comes from.
+func (h *Handler) strange(r *http.Request) context.Context {
+	return publish.WithCaller(publish.WithClient(r.Context(), h.clientAddress(r)), publish.Caller{})
 }
 
 // Drain makes /readyz say that this replica is about to stop, so that a balancer sends it no new requests, and ends event streams.

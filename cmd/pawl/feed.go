@@ -90,7 +90,7 @@ func (a *app) rejectionsCommand() *cobra.Command {
 			if r.Looping {
 				loop = "RETRY LOOP"
 			}
-			row(w, "%s\t%s\t%d\t%s\t%s\ttoken %d (%s) was ahead\t%d\t%s\t%s", stamp(&r.LastAt), r.Key, r.Token, r.Operation, r.Holder,
+			row(w, "%s\t%s\t%d\t%s\t%s\ttoken %d (%s) was ahead\t%d\t%s\t%s", stamp(&r.LastAt), r.Key, r.Token, r.Operation, whoIs(r.Holder, r.Actor),
 				aheadOf(r.Rejection), r.SupersededBy, r.Repeat, milliseconds(r.OverrunMillis), loop)
 		}
 	})

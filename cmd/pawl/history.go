@@ -81,16 +81,24 @@ func printHistory(w io.Writer, history publish.HistoryPage) {
 			printRejection(w, r)
 		}
 		for _, r := range g.Receipts {
-			row(w, "%d\tpublished %s\t%s\t%s\t%s", r.Token, r.Version(), stamp(&r.PublishedAt), r.Publisher, extent(r))
+			row(w, "%d\tpublished %s\t%s\t%s\t%s", r.Token, r.Version(), stamp(&r.PublishedAt), whoIs(r.Publisher, r.Actor), extent(r))
 		}
 		if b := g.Broken; b != nil {
 			row(w, "%d\tlease broken\t%s\t%s\t%s", g.Token, stamp(&b.At), b.By, b.Reason)
 		}
-		row(w, "%d\t%s\t%s\t%s\t%s %s", g.Token, grantedAs(g), stamp(&g.GrantedAt), g.Holder, cmp.Or(g.Reason, string(g.State)), mark)
+		row(w, "%d\t%s\t%s\t%s\t%s %s", g.Token, grantedAs(g), stamp(&g.GrantedAt), whoIs(g.Holder, g.Actor), cmp.Or(g.Reason, string(g.State)), mark)
 	}
 	for _, r := range history.Lost {
 		printRejection(w, r)
 	}
+}
+
+// whoIs names somebody as he calls himself and, where that is another name, by his credential.
+func whoIs(name string, actor publish.Actor) string {
+	if actor.Credential == "" || actor.Credential == name {
+		return name
+	}
+	return name + " as " + actor.Credential
 }
 
 // grantedAs tells what a token was for.
@@ -106,10 +114,7 @@ func grantedAs(g publish.Generation) string {
 
 // printRejection shows who came back too late, when, and with which token.
 func printRejection(w io.Writer, r publish.Rejection) {
-	who := r.Holder
-	if who == "" {
-		who = "(token of a lost history)"
-	}
+	who := whoIs(cmp.Or(r.Holder, "(token of a lost history)"), r.Actor)
 	times := ""
 	if r.Repeat > 1 {
 		times = fmt.Sprintf(", %d times", r.Repeat)

@@ -27,7 +27,8 @@ type Pointers struct {
 	ahead    time.Duration             // what Advance added to the clock
 	policies map[string]publish.Policy // by prefix
 	audit    []publish.AuditEntry
-	client   netip.Addr // for whom the running call works
+	client   netip.Addr // for whom the running call works, and where that one is
+	caller   publish.Caller
 	// credentials stand in the order in which they were made.
 	credentials []*credentialRow
 	sessions    map[publish.Digest]*sessionRow
@@ -74,6 +75,7 @@ type generation struct {
 	lease      publish.Digest
 	holder     string
 	caller     publish.CredentialID
+	actor      publish.Actor
 	labels     map[string]string
 	ttl        time.Duration
 	granted    time.Time
@@ -155,7 +157,7 @@ func transact[T any](ctx context.Context, p *Pointers, operation string, key pub
 	err := p.Faults.Do(ctx, operation, func() error {
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		p.client = publish.ClientOf(ctx)
+		p.client, p.caller = publish.ClientOf(ctx), publish.CallerOf(ctx)
 		var err error
 		result, err = do(p.now())
 		if k := p.keys[key]; k != nil {

@@ -51,6 +51,14 @@ func (p *Pointers) from() string {
 	return p.client.String()
 }
 
+// actor is the caller whose call runs.
+func (p *Pointers) actor() publish.Actor {
+	if !p.caller.Known() {
+		return publish.Actor{}
+	}
+	return publish.Actor{Credential: p.caller.Name, From: p.from()}
+}
+
 // note records a change. Changes that have a token set it in the entry, which is theirs until the transaction ends.
 func (p *Pointers) note(now time.Time, by publish.Operator, action, subject string, before, after any) *publish.AuditEntry {
 	text := func(v any) json.RawMessage {

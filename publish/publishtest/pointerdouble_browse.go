@@ -118,7 +118,7 @@ func (p *Pointers) Files(ctx context.Context, key publish.Key, token publish.Tok
 
 func (k *keyRow) describe(g *generation) publish.Generation {
 	result := publish.Generation{
-		Key: k.key, Token: g.token, State: g.state, Holder: g.holder, Labels: cloneText(g.labels), GrantedAt: at(g.granted),
+		Key: k.key, Token: g.token, State: g.state, Holder: g.holder, Actor: g.actor, Labels: cloneText(g.labels), GrantedAt: at(g.granted),
 		ReleasedAt: clone(g.released), LeaseEndedAt: clone(g.ended), SealedAt: clone(g.sealed), Revision: g.revision,
 		Current: k.current != nil && k.current.Token == g.token,
 		Kind:    g.kind, Reason: g.reason, Target: clone(g.target), Broken: clone(g.broken),

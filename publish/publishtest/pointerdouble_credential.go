@@ -206,6 +206,12 @@ func (p *Pointers) RevokeCredential(ctx context.Context, id publish.CredentialID
 	})
 }
 
+// revoked reports whether a caller is a credential that was revoked.
+func (p *Pointers) revoked(caller publish.CredentialID) bool {
+	row, err := p.credentialOf(caller)
+	return err == nil && row.RevokedAt != nil
+}
+
 // Credential returns one; see publish.CredentialStore.
 func (p *Pointers) Credential(ctx context.Context, id publish.CredentialID) (publish.Credential, error) {
 	return transact(ctx, p, "Credential", "", func(now time.Time) (publish.Credential, error) {

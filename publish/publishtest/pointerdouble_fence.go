@@ -66,7 +66,7 @@ func (p *Pointers) stale(k *keyRow, now time.Time, r request, g *generation) err
 	record.LastAt = at(now)
 	k.refusals++
 	if record.Repeat++; record.Repeat == 1 {
-		record.FirstAt = at(now)
+		record.FirstAt, record.Actor = at(now), p.actor()
 	}
 	if g != nil {
 		record.Holder = g.holder

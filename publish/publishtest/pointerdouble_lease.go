@@ -41,11 +41,11 @@ func (p *Pointers) Acquire(ctx context.Context, req publish.AcquireRequest) (pub
 			if g := k.granted(sha); g != nil {
 				return publish.Lease{}, k.leaseLost(g.token)
 			}
-			if newest.running(now) {
+			if newest.running(now) && !p.revoked(newest.caller) {
 				return publish.Lease{}, k.leaseHeld(now)
 			}
 		}
-		if req.Caller != "" && req.MaxLeases != 0 && p.openLeases(req.Caller, now) >= req.MaxLeases {
+		if p.caller.Known() && req.MaxLeases != 0 && p.openLeases(p.caller.Credential, now) >= req.MaxLeases {
 			return publish.Lease{}, &publish.Error{
 				Code: publish.ErrQuotaExceeded, Key: req.Key, Operation: publish.OperationAcquire, Limit: req.MaxLeases, Unit: publish.UnitLeases,
 			}
@@ -55,11 +55,14 @@ func (p *Pointers) Acquire(ctx context.Context, req publish.AcquireRequest) (pub
 			return publish.Lease{}, &publish.Error{Code: publish.ErrTokenExhausted, Key: req.Key, GrantedToken: k.counter}
 		}
 		if len(k.generations) > 0 && k.newest().released == nil {
+			if k.newest().running(now) { // It is one of a revoked credential.
+				k.newest().expires = now
+			}
 			k.newest().ended = new(at(k.newest().expires))
 		}
 		k.counter, k.epoch = next, p.epoch
 		g := &generation{
-			token: next, lease: sha, holder: req.Holder, caller: req.Caller, labels: cloneText(req.Labels), ttl: req.TTL,
+			token: next, lease: sha, holder: req.Holder, caller: p.caller.Credential, actor: p.actor(), labels: cloneText(req.Labels), ttl: req.TTL,
 			granted: now, expires: now.Add(req.TTL), state: publish.StateOpen,
 		}
 		p.tellTakenOver(k, g)
@@ -227,11 +230,11 @@ func (p *Pointers) Opens(ctx context.Context, grant publish.Grant) (publish.Open
 			return publish.Opening{}, nil
 		}
 		g := k.find(grant.Token)
-		if g == nil || g.lease != grant.LeaseID.SHA256() {
+		if g == nil || g.lease != grant.LeaseID.SHA256() || p.revoked(g.caller) {
 			return publish.Opening{}, nil
 		}
 		fenced := g.token < k.fence ||
 			p.policy(k.key).FenceMode == publish.FenceGranted && (g.token < k.counter || k.epoch < p.epoch)
-		return publish.Opening{Granted: true, Open: g.state == publish.StateOpen && !fenced}, nil
+		return publish.Opening{Granted: true, Open: g.state == publish.StateOpen && !fenced, Caller: g.caller}, nil
 	})
 }

@@ -188,7 +188,7 @@ func (p *Pointers) takeOver(k *keyRow, now time.Time, sha publish.Digest, by pub
 	k.counter, k.epoch = next, p.epoch
 	g := &generation{
 		token: next, lease: sha, holder: string(by), ttl: k.newest().ttl, granted: now, released: new(at(now)),
-		state: publish.StateOpen, kind: kind, reason: reason,
+		state: publish.StateOpen, kind: kind, reason: reason, caller: p.caller.Credential, actor: p.actor(),
 	}
 	p.tellTakenOver(k, g)
 	k.generations = append(k.generations, g)

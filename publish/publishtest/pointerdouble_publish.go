@@ -164,7 +164,7 @@ func unmet(req publish.PublishRequest, files []publish.File) (missing, empty []p
 func (p *Pointers) flip(k *keyRow, now time.Time, g *generation, req publish.PublishRequest, files []publish.File, primary *publish.File) publish.Receipt {
 	receipt := publish.Receipt{
 		Key: k.key, Token: g.token, Revision: g.revision + 1, ManifestDigest: publish.ManifestDigest(files),
-		Final: req.Final, Files: int64(len(files)), PublishedAt: at(now), Publisher: g.holder,
+		Final: req.Final, Files: int64(len(files)), PublishedAt: at(now), Publisher: g.holder, Actor: p.actor(),
 		SourceRevision: clone(req.SourceRevision), Metadata: cloneText(req.Metadata), Previous: k.version(),
 		LeaseExpired: g != k.newest() || !g.running(now), ReuseFrom: req.ReuseFrom,
 	}

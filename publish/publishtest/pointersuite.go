@@ -61,6 +61,7 @@ func TestPointerStore(t *testing.T, open func(t *testing.T) PointerHarness) {
 		{"break", breakTests()},
 		{"policy", policyTests()},
 		{"audit", auditTests()},
+		{"actor", actorTests()},
 		{"credential", credentialTests()},
 		{"session", sessionTests()},
 		{"limit", limitTests()},

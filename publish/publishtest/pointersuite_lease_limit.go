@@ -23,8 +23,8 @@ func (s *suite) callerOf(name string) publish.CredentialID {
 // askAs asks for a key as one of at most n open leases of a caller.
 func (s *suite) askAs(key string, caller publish.CredentialID, n int64) (publish.Grant, error) {
 	req := acquireRequest(s.key(key), "w")
-	req.Caller, req.MaxLeases = caller, n
-	lease, err := s.Store.Acquire(s.Context(), req)
+	req.MaxLeases = n
+	lease, err := s.Store.Acquire(s.as(caller), req)
 	return publish.Grant{Key: lease.Key, Token: lease.Token, LeaseID: lease.LeaseID}, err
 }
 
@@ -102,9 +102,9 @@ func testLeaseLimitReplay(s *suite) {
 	a := s.callerOf("a")
 	grant := s.get("k", a, 1)
 	req := acquireRequest(grant.Key, "w")
-	req.Caller, req.MaxLeases, req.LeaseID = a, 1, grant.LeaseID
+	req.MaxLeases, req.LeaseID = 1, grant.LeaseID
 	for range 2 {
-		lease, err := s.Store.Acquire(s.Context(), req)
+		lease, err := s.Store.Acquire(s.as(a), req)
 		if err != nil || !lease.Replayed || lease.Token != grant.Token {
 			s.Errorf("repeated: %+v, %v", lease, err)
 		}
@@ -114,7 +114,7 @@ func testLeaseLimitReplay(s *suite) {
 	_, err := s.askAs("other", a, 1)
 	s.refused(err, publish.Error{Code: publish.ErrLeaseHeld, Key: other.Key, Token: other.Token, GrantedToken: other.Token, Holder: "x"})
 	lost := s.takeOver(grant.Key, "x")
-	_, err = s.Store.Acquire(s.Context(), req)
+	_, err = s.Store.Acquire(s.as(a), req)
 	s.refused(err, publish.Error{Code: publish.ErrLeaseLost, Key: grant.Key, Token: grant.Token, GrantedToken: lost.Token})
 	s.get("free", a, 1)
 }

@@ -1,6 +1,8 @@
 package publishtest
 
 import (
+	"time"
+
 	"github.com/pawlhq/pawl/publish"
 )
 
@@ -11,6 +13,7 @@ func opensTests() []pointerTest {
 		{name: "fenced", run: testOpensFenced},
 		{name: "fenced-by-grant", run: testOpensFencedByGrant},
 		{name: "condemned", run: testOpensCondemned},
+		{name: "revoked", run: testOpensRevoked},
 	}
 }
 
@@ -19,6 +22,7 @@ func (s *suite) opens(grant publish.Grant, granted, open bool) {
 	s.Helper()
 	got, err := s.Store.Opens(s.Context(), grant)
 	s.ok(err)
+	got.Caller = ""
 	s.same("opening", got, publish.Opening{Granted: granted, Open: open})
 }
 
@@ -74,4 +78,30 @@ func testOpensCondemned(s *suite) {
 	a := s.acquire(s.key("k"), "a")
 	s.Condemn(s.T, a.Key, a.Token)
 	s.opens(a, true, false)
+}
+
+// testOpensRevoked: the lease id of a revoked credential opens nothing from then on, that of one which was replaced or has run out goes on, as does that of a caller
+// who is no credential of ours.
+func testOpensRevoked(s *suite) {
+	a, revoked := s.grantedTo("a")
+	b, replaced := s.grantedTo("b")
+	identity := s.acquireAs(s.as(s.callerOf("identity")), s.key("c"))
+	for grant, caller := range map[publish.Grant]publish.CredentialID{a: revoked.ID, b: replaced.ID, identity: s.callerOf("identity")} {
+		got, err := s.Store.Opens(s.Context(), grant)
+		s.ok(err)
+		s.same("opening", got, publish.Opening{Granted: true, Open: true, Caller: caller})
+	}
+	s.revoke(revoked.ID)
+	s.opens(a, false, false)
+	_, err := s.Store.Acquire(s.Context(), publish.AcquireRequest{Key: a.Key, Holder: "w", TTL: suiteTTL, LeaseID: a.LeaseID})
+	s.ok(err) // A repeat by another credential makes it no other's.
+	s.opens(a, false, false)
+	b2 := s.replace(replacement(replaced.ID))
+	s.AgeCredential(s.T, replaced.ID, 2*time.Hour)
+	s.opens(b, true, true)
+	s.revoke(b2.ID)
+	s.opens(b, true, true)
+	s.revoke(replaced.ID)
+	s.opens(b, false, false)
+	s.opens(identity, true, true)
 }

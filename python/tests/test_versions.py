@@ -66,3 +66,15 @@ class Reading(Case):
                 for call in calls:
                     with self.assertRaises(pawl.Invalid):
                         call()
+
+
+class Actors(Case):
+    def test_whose_credential_it_was(self) -> None:
+        """A server that asks for credentials tells it, and admins from where; this one asks nobody."""
+        receipt = self.publish(b"one")
+        told = pawl._read(pawl.Receipt, {
+            "key": "k", "token": 1, "revision": 1, "manifest_digest": "0" * 64, "files": 1, "bytes": 1, "publisher": "node-7",
+            "published_at": "2026-11-29T12:00:00.000Z", "credential": "render farm", "from": "10.0.0.7"})
+        self.assertEqual((told.publisher, told.credential, told.from_), ("node-7", "render farm", "10.0.0.7"))
+        self.assertEqual((receipt.publisher, receipt.credential, receipt.from_), ("B", "", ""))
+        self.assertEqual([(g.holder, g.credential, g.from_) for g in self.client.history(self.key)], [("B", "", "")])
