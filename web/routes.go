@@ -133,7 +133,7 @@ func routes() []route {
 		{get, "/sign-in", open(), (*Handler).signInPage},
 		{post, "/sign-in", open(), (*Handler).signIn},
 		{post, "/sign-in/issuer", open(), (*Handler).beginSignIn},
-		{get, signInCallback, open(), (*Handler).endSignIn},
+		{get, SignInCallback, open(), (*Handler).endSignIn},
 		{post, "/sign-out", open(), (*Handler).signOut},
 		{post, "/sign-out-everywhere", credential(read), (*Handler).signOutEverywhere},
 		{get, "/static/:file", open(), (*Handler).static},

@@ -30,8 +30,8 @@ type SignInIssuer interface {
 // SignInFlow is one attempt of a person to sign in by an issuer. State, Nonce and Verifier are random, and as OpenID Connect and PKCE use them.
 type SignInFlow struct{ RedirectURI, State, Nonce, Verifier string }
 
-// signInCallback is where issuers send people back to.
-const signInCallback = "/sign-in/callback"
+// SignInCallback is where issuers send people back to, below the base path.
+const SignInCallback = "/sign-in/callback"
 
 // ParseOrigin reads the origin at which browsers reach the pages, such as https://pawl.example, for Options.Origin; "" is for none.
 func ParseOrigin(text string) (string, error) {
@@ -77,7 +77,7 @@ func (h *Handler) signInIssuer(address string) SignInIssuer {
 
 // flowOf is an attempt as the issuer sees it. Where people are sent back to is a setting: a request's Host is what its sender likes.
 func (h *Handler) flowOf(flow keptFlow) SignInFlow {
-	return SignInFlow{RedirectURI: h.origin + h.links.base + signInCallback, State: flow.State, Nonce: flow.Nonce, Verifier: flow.Verifier}
+	return SignInFlow{RedirectURI: h.origin + h.links.base + SignInCallback, State: flow.State, Nonce: flow.Nonce, Verifier: flow.Verifier}
 }
 
 // leavePage takes people to an issuer.

@@ -85,7 +85,7 @@ func (i *Issuer) authorize(query url.Values) (string, error) {
 	return i.client.RedirectURI + "?" + url.Values{"code": {code}, "state": {query.Get("state")}, "iss": {i.URL}, "session_state": {"x"}}.Encode(), nil
 }
 
-var authorizePage = template.Must(template.New("authorize").Parse(`<!DOCTYPE html><title>The issuer</title><a id="agree" href="{{.Agree}}">Sign in</a>
+var authorizePage = template.Must(template.New("authorize").Parse(`<!DOCTYPE html><title>The issuer</title><link rel="icon" href="data:,"><a id="agree" href="{{.Agree}}">Sign in</a>
 <a id="deny" href="{{.Deny}}">Don't</a>`))
 
 // showAuthorize asks the person at the browser.
