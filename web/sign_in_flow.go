@@ -1,6 +1,7 @@
 package web
 
 import (
+	"bytes"
 	"crypto/rand"
 	"crypto/subtle"
 	"encoding/base64"
@@ -15,9 +16,9 @@ const (
 	// flowLifetime is how long people may take at the issuer.
 	flowLifetime = 10 * time.Minute
 	// maxFlows bounds how many attempts of one browser are under way at once, in as many tabs.
-	maxFlows = 8
-	// maxFlowPlace bounds the place to come back to, in bytes: browsers keep no cookie above 4 KiB.
-	maxFlowPlace = 1 << 10
+	maxFlows = 4
+	// maxFlowPlace bounds the place to come back to, in bytes: browsers keep no cookie above 4 KiB, and some proxies take no more of all together than 8 KiB.
+	maxFlowPlace = 512
 	// flowTagLetters is how much of a state names its cookie.
 	flowTagLetters = 8
 )
@@ -64,12 +65,14 @@ func (h *Handler) keepFlow(c *call, flow keptFlow) error {
 			h.dropFlow(c, tag)
 		}
 	}
-	text, err := json.Marshal(flow)
-	if err != nil {
+	var text bytes.Buffer
+	encoder := json.NewEncoder(&text)
+	encoder.SetEscapeHTML(false) // It would make & six times as long.
+	if err := encoder.Encode(flow); err != nil {
 		return err
 	}
 	cookie := h.flowCookieFor(r, flow.State[:flowTagLetters])
-	cookie.Value, cookie.MaxAge = base64.RawURLEncoding.EncodeToString(text), int(flowLifetime.Seconds())
+	cookie.Value, cookie.MaxAge = base64.RawURLEncoding.EncodeToString(text.Bytes()), int(flowLifetime.Seconds())
 	c.SetCookie(cookie)
 	return nil
 }

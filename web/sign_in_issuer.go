@@ -121,11 +121,11 @@ func (h *Handler) beginSignIn(c *call) error {
 // about: otherwise a stranger could sign others in as himself.
 func (h *Handler) endSignIn(c *call) error {
 	r := c.Request()
-	if r.Method == http.MethodHead { // A code is good once.
-		return h.showSignIn(c, http.StatusOK, "", "")
-	}
 	query := r.URL.Query() // Issuers add parameters as they like (RFC 6749, section 4.1.2).
-	flow, ok := h.takeFlow(c, only(query, "state"))
+	flow, ok := keptFlow{}, false
+	if r.Method == http.MethodGet { // HEAD must not spend the code.
+		flow, ok = h.takeFlow(c, only(query, "state"))
+	}
 	issuer := h.signInIssuer(flow.Issuer)
 	if !ok || issuer == nil {
 		problem := "This answer belongs to no sign-in that is under way in this browser. It was answered already, has taken longer than 10 minutes, or was begun elsewhere. Begin anew"

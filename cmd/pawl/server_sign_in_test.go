@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -67,5 +68,25 @@ func TestSignInSettings(t *testing.T) {
 	}
 	if found := signInFindings(t.Context(), s); len(found) != 1 || found[0].Level != blobstore.LevelWarn || !strings.Contains(found[0].Cure, issuer.URL) {
 		t.Errorf("the doctor finds %+v of an issuer that is away", found)
+	}
+}
+
+// The host of the pages' origin leads here, also to a server that listens on this machine alone, behind a proxy.
+func TestOriginLeadsHere(t *testing.T) {
+	t.Parallel()
+	s := startAsking(t, "PAWL_ORIGIN=https://pawl.example:8443")
+	for host, want := range map[string]int{"pawl.example:8443": http.StatusOK, "pawl.example": http.StatusOK, "other.example": http.StatusForbidden} {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.url+"/livez", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Host = host
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := resp.Body.Close(); err != nil || resp.StatusCode != want {
+			t.Errorf("%s is answered with %s, %v", host, resp.Status, err)
+		}
 	}
 }
