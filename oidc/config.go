@@ -20,12 +20,14 @@ type Config struct {
 type IssuerConfig struct {
 	// Issuer is its URL, byte for byte as the claim iss of its tokens has it.
 	Issuer string
-	// Audience must be in the claim aud of a workload's token: what the token was asked for.
+	// Audience must be in the claim aud of a workload's token: what the token was asked for. It is "" of an issuer for people alone.
 	Audience string
 	// CAFile is a PEM file of the only authorities that the issuer's certificate may be of; "" is those of the system.
 	CAFile string
-	// Rules say what its tokens allow. All that match add up.
+	// Rules say what tokens of workloads allow. All that match add up.
 	Rules []Rule
+	// SignIn is how people sign in by it on the pages; nil is not at all.
+	SignIn *SignInConfig
 }
 
 // ParseConfig reads the JSON text of a configuration. Errors name the wrong member by a JSON pointer, and the cure.
@@ -59,22 +61,36 @@ func ParseConfig(text []byte) (Config, error) {
 }
 
 func (r *reader) issuer() IssuerConfig {
-	issuer := IssuerConfig{Issuer: r.text("issuer"), Audience: r.text("audience")}
-	if _, given := r.tree["ca_file"]; given {
+	issuer := IssuerConfig{Issuer: r.text("issuer")}
+	if people := !r.has("audience") && !r.has("rules") && r.has("sign_in"); !people {
+		issuer.Audience = r.text("audience")
+		issuer.Rules = r.rules(issuer.Issuer, shared)
+	}
+	if r.has("ca_file") {
 		issuer.CAFile = r.text("ca_file")
 	}
 	if err := checkIssuer(issuer.Issuer); err != nil {
 		r.fail("issuer", "%v", err)
 	}
-	for _, each := range r.objects("rules") {
-		issuer.Rules = append(issuer.Rules, each.rule(issuer.Issuer))
-		r.take(each)
+	if r.has("sign_in") {
+		part := r.object("sign_in")
+		issuer.SignIn = part.signIn(issuer)
+		r.take(part)
 	}
 	r.end()
 	return issuer
 }
 
-func (r *reader) rule(issuer string) Rule {
+// rules reads the rules of an issuer. limits are, for issuers that serve everybody, the claims of which each rule must name one.
+func (r *reader) rules(issuer string, limits map[string][]string) (rules []Rule) {
+	for _, each := range r.objects("rules") {
+		rules = append(rules, each.rule(issuer, limits[issuer]))
+		r.take(each)
+	}
+	return rules
+}
+
+func (r *reader) rule(issuer string, limits []string) Rule {
 	rule := Rule{name: r.text("name")}
 	for _, text := range r.texts("scopes") {
 		scope, err := publish.ParseScope(text.value)
@@ -92,10 +108,10 @@ func (r *reader) rule(issuer string) Rule {
 	}
 	r.take(claims)
 	if len(rule.claims) == 0 {
-		r.fail("claims", "is empty, and would let in whoever has a token of this issuer; name claims that only your workloads have")
+		r.fail("claims", "is empty, and would let in whoever has a token of this issuer; name claims that only those have who are meant")
 	}
-	if limits := shared[issuer]; limits != nil && !slices.ContainsFunc(rule.claims, func(t claimTest) bool { return slices.Contains(limits, t.claim) }) {
-		r.fail("claims", "says nothing of whose workloads these are, and %s gives tokens to everybody; add one of %s", issuer, strings.Join(limits, ", "))
+	if limits != nil && !slices.ContainsFunc(rule.claims, func(t claimTest) bool { return slices.Contains(limits, t.claim) }) {
+		r.fail("claims", "says nothing of who is meant, and %s gives tokens to everybody; add one of %s", issuer, strings.Join(limits, ", "))
 	}
 	r.end()
 	return rule

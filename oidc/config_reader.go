@@ -35,8 +35,22 @@ func (r *reader) take(part *reader) {
 	}
 }
 
+// know makes a member one that is asked for.
+func (r *reader) know(member string) {
+	if !slices.Contains(r.known, member) {
+		r.known = append(r.known, member)
+	}
+}
+
+// has reports whether an optional member is given.
+func (r *reader) has(member string) bool {
+	r.know(member)
+	_, given := r.tree[member]
+	return given
+}
+
 func (r *reader) text(member string) string {
-	r.known = append(r.known, member)
+	r.know(member)
 	text, isText := r.tree[member].(string)
 	if !isText || strings.TrimSpace(text) == "" {
 		r.fail(member, "must be a text")
@@ -46,7 +60,7 @@ func (r *reader) text(member string) string {
 
 // list is the values of a member that must be a list with something in it.
 func (r *reader) list(member, of string) []any {
-	r.known = append(r.known, member)
+	r.know(member)
 	list, isList := r.tree[member].([]any)
 	if !isList || len(list) == 0 {
 		r.fail(member, "must be a list of %s, with at least one", of)
@@ -68,7 +82,7 @@ func (r *reader) texts(member string) []placed {
 }
 
 func (r *reader) object(member string) *reader {
-	r.known = append(r.known, member)
+	r.know(member)
 	return r.part(pointerTo(r.at, member), r.tree[member])
 }
 

@@ -67,7 +67,7 @@ func TestParseConfigNamesWhatIsWrong(t *testing.T) {
 		"scope is a number":     {`"read"`, `7`, rule + "/scopes/1: must be a text"},
 		"no claims":             {`"repository": "acme/renders", "ref": ["refs/heads/main", "refs/heads/release/*"]`, "", claims + ": is empty"},
 		"claims are a list":     {`"claims": {"repository": "acme/renders", "ref": ["refs/heads/main", "refs/heads/release/*"]}`, `"claims": ["repository"]`, claims + ": must be an object"},
-		"nobody's claims":       {`"repository": "acme/renders", `, `"job_workflow_ref": "acme/x/y@main", `, claims + ": says nothing of whose workloads these are"},
+		"nobody's claims":       {`"repository": "acme/renders", `, `"job_workflow_ref": "acme/x/y@main", `, claims + ": says nothing of who is meant"},
 		"claim without a name":  {`"repository":`, `"repository": "a", "":`, claims + "/: names no claim"},
 		"claim is no pointer":   {`"repository":`, `"repository": "a", "/a~b":`, claims + "/~1a~0b: \"/a~b\" is not a JSON pointer"},
 		"claim of no values":    {`"acme/renders"`, `[]`, claims + "/repository: is an empty list"},

@@ -14,15 +14,23 @@ func TestDocumentation(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	tokens := map[string]struct{ claims, name string }{
+	tokens := map[string]struct{ claims, name, scopes string }{
 		"https://token.actions.githubusercontent.com": {
-			`{"repository": "acme/renders", "ref": "refs/heads/release/1.2", "repository_owner": "acme", "run_attempt": "1"}`, "github acme/renders",
+			`{"repository": "acme/renders", "ref": "refs/heads/release/1.2", "repository_owner": "acme", "run_attempt": "1"}`, "github acme/renders", "publish:renders/",
 		},
 		"https://gitlab.com": {
-			`{"project_path": "acme/renders", "ref_type": "branch", "ref": "main", "ref_protected": "true", "namespace_path": "acme"}`, "gitlab acme/renders",
+			`{"project_path": "acme/renders", "ref_type": "branch", "ref": "main", "ref_protected": "true", "namespace_path": "acme"}`, "gitlab acme/renders", "publish:renders/",
 		},
 		"https://kubernetes.default.svc.cluster.local": {
-			`{"kubernetes.io": {"namespace": "renders", "pod": {"name": "render", "uid": "u"}, "serviceaccount": {"name": "worker", "uid": "u"}}}`, "k8s renders/worker",
+			`{"kubernetes.io": {"namespace": "renders", "pod": {"name": "render", "uid": "u"}, "serviceaccount": {"name": "worker", "uid": "u"}}}`, "k8s renders/worker", "publish:renders/",
+		},
+		"https://id.acme.example/realms/studio": {`{"groups": ["/artists", "/staff"], "email": "mia@acme.example"}`, "acme mia@acme.example", "operate:renders/"},
+		"https://accounts.google.com": {
+			`{"hd": "acme.example", "email": "mia@acme.example", "email_verified": true}`, "google mia@acme.example", "read,admin",
+		},
+		"https://gitlab.acme.example": {`{"groups_direct": ["acme/leads"], "nickname": "mia"}`, "gitlab mia", "operate:renders/"},
+		"https://login.microsoftonline.com/11111111-2222-3333-4444-555555555555/v2.0": {
+			`{"roles": ["Pawl.Operator"], "preferred_username": "mia@acme.example"}`, "entra mia@acme.example", "operate",
 		},
 	}
 	for _, block := range regexp.MustCompile("(?s)```json\n(.*?)```").FindAllSubmatch(text, -1) {
@@ -33,8 +41,12 @@ func TestDocumentation(t *testing.T) {
 		}
 		for _, issuer := range config.Issuers {
 			token, known := tokens[issuer.Issuer]
-			name, scopes, ok := apply(issuer.Rules, claimsOf(t, token.claims))
-			if !known || !ok || name != token.name || strings.Join(texts(scopes), ",") != "publish:renders/" {
+			rules := issuer.Rules
+			if issuer.SignIn != nil {
+				rules = issuer.SignIn.Rules
+			}
+			name, scopes, ok := apply(rules, claimsOf(t, token.claims))
+			if !known || !ok || name != token.name || strings.Join(texts(scopes), ",") != token.scopes {
 				t.Errorf("%s: %q, %v, %v", issuer.Issuer, name, scopes, ok)
 			}
 			delete(tokens, issuer.Issuer)

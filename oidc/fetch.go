@@ -68,10 +68,15 @@ type guardedTransport struct {
 	next  http.RoundTripper
 }
 
+var errUnguarded = errors.New("the issuer leads to an address without TLS")
+
+// guarded reports whether nobody can read what is sent to an address, or change what comes from it. local tells that the issuer itself is on a loopback address.
+func guarded(u *url.URL, local bool) bool { return u.Scheme == "https" || local && plain(u) }
+
 // RoundTrip sends one request.
 func (t *guardedTransport) RoundTrip(req *http.Request) (*http.Response, error) {
-	if safe := req.URL.Scheme == "https" || t.plain && plain(req.URL); !safe {
-		return nil, errors.New("the issuer leads to an address without TLS")
+	if !guarded(req.URL, t.plain) {
+		return nil, errUnguarded
 	}
 	resp, err := t.next.RoundTrip(req)
 	if err == nil {

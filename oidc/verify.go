@@ -24,6 +24,7 @@ const Skew = time.Minute
 // Verifier finds out whose tokens are. Its methods may be called from many goroutines at once.
 type Verifier struct {
 	issuers map[string]*Issuer
+	signIns []*SignIn
 	now     func() time.Time
 	cache   cache
 }
@@ -43,6 +44,14 @@ func newVerifier(config Config, now func() time.Time) (*Verifier, error) {
 			return fetch(ctx, client, each.Issuer)
 		}}
 		v.issuers[each.Issuer] = issuer
+		if each.SignIn == nil {
+			continue
+		}
+		signIn, err := newSignIn(issuer, *each.SignIn)
+		if err != nil {
+			return nil, fmt.Errorf("/issuers/%d/sign_in/client_secret_file: %w", i, err)
+		}
+		v.signIns = append(v.signIns, signIn)
 	}
 	return v, nil
 }
@@ -65,7 +74,7 @@ func (v *Verifier) Authenticate(ctx context.Context, token string) (publish.Call
 		return publish.Caller{}, unauthorized(err.Error())
 	}
 	issuer := v.Issuer(seen.issuer)
-	if issuer == nil {
+	if issuer == nil || issuer.config.Audience == "" {
 		return publish.Caller{}, unauthorized("the token is of an issuer that this server doesn't trust")
 	}
 	claims, err := issuer.Verify(ctx, token, issuer.config.Audience)
@@ -179,7 +188,11 @@ func (i *Issuer) Caller(claims Claims) (publish.Caller, error) {
 	if !ok {
 		return publish.Caller{}, &publish.Error{Code: publish.ErrForbidden, Detail: "no rule maps this token: it is good, but none of the rules for its issuer in PAWL_OIDC fits its claims"}
 	}
-	return publish.Caller{Name: name, Scopes: scopes, Credential: credentialID(i.config.Issuer, claims.subject), Expires: publish.Time{Time: claims.expires}}, nil
+	return i.caller(claims, name, scopes), nil
+}
+
+func (i *Issuer) caller(claims Claims, name string, scopes publish.Scopes) publish.Caller {
+	return publish.Caller{Name: name, Scopes: scopes, Credential: credentialID(i.config.Issuer, claims.subject), Expires: publish.Time{Time: claims.expires}}
 }
 
 // credentialID is the same for all tokens of a subject of an issuer.

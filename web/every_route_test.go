@@ -91,6 +91,8 @@ var askCases = map[string]asked{
 
 	"GET /sign-in":                 {of: asksNothing},
 	"POST /sign-in":                {of: asksNothing, headers: formHeader, answers: 401},
+	"POST /sign-in/issuer":         {of: asksNothing, headers: formHeader, answers: 400},
+	"GET /sign-in/callback":        {of: asksNothing, answers: 400},
 	"POST /sign-out":               {of: asksNothing, answers: 303},
 	"POST /sign-out-everywhere":    {of: asksCredential, verb: publish.VerbRead},
 	"GET /credentials":             {of: asksAny, verb: publish.VerbAdmin},

@@ -40,6 +40,7 @@ var staleCases = map[string]struct {
 	"POST /credentials/:id/rotate":                             {code: publish.ErrForbidden, operator: true},
 	"POST /credentials/:id/revoke":                             {code: publish.ErrForbidden, operator: true},
 	"POST /sign-in":                                            {code: publish.ErrForbidden, operator: true},
+	"POST /sign-in/issuer":                                     {code: publish.ErrForbidden, operator: true},
 	"POST /sign-out":                                           {want: 303, operator: true}, // nobody is signed in
 	"POST /sign-out-everywhere":                                {want: 303, operator: true},
 	"POST /policies":                                           {code: publish.ErrInvalidRequest, operator: true}, // it is no form

@@ -134,6 +134,8 @@ func routes() []route {
 		{post, "/credentials/:id/revoke", anywhere(admin), (*Handler).revokeCredentialOnPage},
 		{get, "/sign-in", open(), (*Handler).signInPage},
 		{post, "/sign-in", open(), (*Handler).signIn},
+		{post, "/sign-in/issuer", open(), (*Handler).beginSignIn},
+		{get, SignInCallback, open(), (*Handler).endSignIn},
 		{post, "/sign-out", open(), (*Handler).signOut},
 		{post, "/sign-out-everywhere", credential(read), (*Handler).signOutEverywhere},
 		{get, "/static/:file", open(), (*Handler).static},

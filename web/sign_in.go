@@ -20,8 +20,11 @@ const failedSignIns = 5
 // signInPage is where people show their credential.
 type signInPage struct {
 	frame
-	Action  string
-	Next    string
+	Action string
+	Next   string
+	// Issuers are the buttons of who people can sign in by instead, which lead to Begin.
+	Issuers []SignInIssuer
+	Begin   string
 	Problem string
 	// Asked is false where nobody is asked for a credential.
 	Asked bool
@@ -42,6 +45,7 @@ func (h *Handler) signInPage(c *call) error {
 
 func (h *Handler) showSignIn(c *call, status int, next, problem string) error {
 	page := signInPage{frame: h.frame(c, "Sign in"), Action: h.links.signIn(""), Next: localPlace(next), Problem: problem, Asked: h.authenticate != nil}
+	page.Issuers, page.Begin = h.signInIssuers, h.links.base+"/sign-in/issuer"
 	r := c.Request()
 	page.Plain = !onThisMachine(r) && !h.overTLS(r) && r.Header.Get(headerForwardedProto) != "https"
 	page.noStore = true
@@ -55,7 +59,7 @@ func (h *Handler) signIn(c *call) error {
 		return err
 	}
 	if h.authenticate == nil {
-		return &publish.Error{Code: publish.ErrForbidden, Detail: "this server asks nobody for a credential, so nobody signs in"}
+		return errNobodySignsIn
 	}
 	form, err := readForm(c, signInFields)
 	if err != nil {
@@ -63,9 +67,7 @@ func (h *Handler) signIn(c *call) error {
 	}
 	attempt, wait := h.signIns.begin(h.callerOf(c.Request()), h.now())
 	if wait > 0 {
-		return &publish.Error{
-			Code: publish.ErrRateLimited, RetryAfterMillis: wait.Milliseconds(), Detail: "too many sign-ins from your address have failed; try again after Retry-After",
-		}
+		return tooManySignIns(wait)
 	}
 	id, err := h.signInBy(c, form.Get("credential"))
 	if !errors.Is(err, publish.ErrUnauthorized) {
@@ -81,6 +83,14 @@ func (h *Handler) signIn(c *call) error {
 	}
 	h.setSession(c, id)
 	return c.Redirect(http.StatusSeeOther, h.links.base+localPlace(form.Get("next")))
+}
+
+var errNobodySignsIn = &publish.Error{Code: publish.ErrForbidden, Detail: "this server asks nobody for a credential, so nobody signs in"}
+
+func tooManySignIns(wait time.Duration) error {
+	return &publish.Error{
+		Code: publish.ErrRateLimited, RetryAfterMillis: wait.Milliseconds(), Detail: "too many sign-ins from your address have failed; try again after Retry-After",
+	}
 }
 
 func (h *Handler) signInBy(c *call, text string) (publish.SessionID, error) {

@@ -75,6 +75,10 @@ type Options struct {
 	Verify Verify
 	// PublicRead is the keys that anybody may read without a credential, where others are asked for one.
 	PublicRead publish.Reach
+	// SignInIssuers are the issuers by which people sign in on the pages, where Authenticate is set too. It takes an Origin.
+	SignInIssuers []SignInIssuer
+	// Origin is where browsers reach the pages, as ParseOrigin gives it; "" where nobody has said so.
+	Origin string
 	// Recheck is how long a request may last before its credential is looked at again; 0 means DefaultRecheck.
 	Recheck time.Duration
 	// SessionLifetime is how long people stay signed in on the pages at most, SessionIdle how long without a use; 0 is publish.DefaultSessionLifetime and
@@ -129,7 +133,9 @@ type Handler struct {
 
 	sessionLifetime, sessionIdle time.Duration
 
-	signIns signInLimit
+	signIns       signInLimit
+	signInIssuers []SignInIssuer
+	origin        string // "" for none
 }
 
 // legalBasePath allows what needs no escape in a URL, so that the path can be compared as it stands.
@@ -180,7 +186,10 @@ func New(service *publish.Service, opts Options) (*Handler, error) {
 	h.echo.HTTPErrorHandler = h.writeError
 	h.echo.Use(h.accountFor, h.limitBody, h.recoverPanics, h.limitRate, h.refuseForeignHosts, refuseForeignOrigins)
 	h.register(routes())
-	var err error
+	err := h.setSignIns(opts)
+	if err != nil {
+		return nil, err
+	}
 	if h.content, err = h.newContentOrigin(opts); err != nil {
 		return nil, err
 	}

@@ -60,6 +60,7 @@ func (a *app) doctor(ctx context.Context, settings serverSettings, adopt bool) e
 		return err
 	}
 	findings = append(findings, a.authFinding(settings), settings.contentFinding())
+	findings = append(findings, signInFindings(ctx, settings)...)
 	report := blobs.Diagnose(ctx, blobstore.DiagnoseOptions{Origins: settings.origins()})
 	if err := ctx.Err(); err != nil {
 		return context.Cause(ctx)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/pawlhq/pawl/blobstore"
@@ -68,7 +69,7 @@ func startServer(ctx context.Context, s serverSettings, migrate bool) (_ *server
 	service.Verification = s.store.verify
 	srv.close = append(srv.close, func() error { service.Close(); return nil })
 	options := web.Options{
-		BasePath: s.basePath, CheckHost: s.checkHost(), Hosts: s.hosts, StoreOrigin: storeOrigin, Metrics: metrics, Log: s.log,
+		BasePath: s.basePath, CheckHost: s.checkHost(), Hosts: slices.Concat(s.hosts, s.originHosts()), StoreOrigin: storeOrigin, Metrics: metrics, Log: s.log,
 		TrustedProxies: s.transport.proxies, Embed: s.transport.embed,
 		EventHeartbeat: s.events.heartbeat, EventStreams: s.events.streams,
 		BodyIdleTimeout: s.limits.idle, MaxJSONBytes: s.limits.json,
@@ -84,6 +85,7 @@ func startServer(ctx context.Context, s serverSettings, migrate bool) (_ *server
 		options.SessionLifetime, options.SessionIdle = s.auth.sessionLifetime, s.auth.sessionIdle
 		if s.auth.tokens != nil {
 			options.Verify = s.auth.tokens.Authenticate
+			options.Origin, options.SignInIssuers = s.transport.origin, s.auth.signInIssuers()
 		}
 	}
 	srv.handler, err = web.New(service, options)

@@ -17,7 +17,7 @@ type authSettings struct {
 	required bool
 	// public is the keys that anybody may read without one.
 	public publish.Reach
-	// tokens verifies those of workloads, nil where none are accepted.
+	// tokens verifies those of workloads, and of people who sign in by an issuer; nil where none are accepted.
 	tokens *oidc.Verifier
 	// sessionLifetime and sessionIdle are how long people stay signed in on the pages: at most, and without a use.
 	sessionLifetime, sessionIdle time.Duration

@@ -98,6 +98,9 @@ func (a *app) serverSettings(f serverFlags, level slog.Level) (serverSettings, e
 	if s.auth, err = a.authSettings(); err != nil {
 		return s, err
 	}
+	if err := s.checkSignIns(); err != nil {
+		return s, err
+	}
 	if s.limits, err = a.limitSettings(); err != nil {
 		return s, err
 	}
@@ -108,7 +111,7 @@ func (a *app) serverSettings(f serverFlags, level slog.Level) (serverSettings, e
 		return s, configError{fmt.Errorf("PAWL_HOSTS (or --hosts): %w", err)}
 	}
 	if s.transport.content, err = web.ParseContentOrigin(a.getenv("PAWL_CONTENT_ORIGIN"), s.pageHosts()); err != nil {
-		return s, configError{fmt.Errorf("PAWL_CONTENT_ORIGIN (beside PAWL_HOSTS and PAWL_LISTEN): %w", err)}
+		return s, configError{fmt.Errorf("PAWL_CONTENT_ORIGIN (beside PAWL_HOSTS, PAWL_ORIGIN and PAWL_LISTEN): %w", err)}
 	}
 	return s, nil
 }
@@ -133,9 +136,9 @@ func (s serverSettings) checkHost() bool { return loopback(s.listen) || len(s.ho
 func (s serverSettings) pageHosts() []string {
 	host, _, _ := net.SplitHostPort(s.listen)            //nolint:errcheck // It was checked.
 	if listen, err := web.ParseHosts(host); err == nil { // Its own address isn't always a name for others.
-		return slices.Concat(s.hosts, listen)
+		return slices.Concat(s.hosts, s.originHosts(), listen)
 	}
-	return s.hosts
+	return slices.Concat(s.hosts, s.originHosts())
 }
 
 // secrets are the texts that must not show in a log, whoever writes the line.

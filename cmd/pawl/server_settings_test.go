@@ -91,6 +91,8 @@ func TestTransportSettings(t *testing.T) {
 		{"PAWL_CONTENT_ORIGIN=https://files.example", 0},
 		{"PAWL_CONTENT_ORIGIN=https://files.example/x", exitConfig},
 		{"PAWL_CONTENT_ORIGIN=http://127.0.0.1:8484", exitConfig},
+		{"PAWL_ORIGIN=https://pawl.example", 0},
+		{"PAWL_ORIGIN=https://pawl.example/x", exitConfig},
 		{"PAWL_TLS_KEY=key.pem", exitConfig},
 	} {
 		a := &app{stderr: io.Discard, getenv: lookup([]string{test.set})}

@@ -75,8 +75,11 @@ func (a *app) storeSettings(blobs string) (storeSettings, error) {
 
 // origins are those of pages that may want to send to the store: the ones that are named, or else this server's own.
 func (s serverSettings) origins() []string {
-	if len(s.store.corsOrigins) > 0 || s.listen == "" {
+	switch {
+	case len(s.store.corsOrigins) > 0 || s.listen == "":
 		return s.store.corsOrigins
+	case s.transport.origin != "":
+		return []string{s.transport.origin}
 	}
 	return []string{s.transport.scheme() + "://" + s.listen}
 }

@@ -14,6 +14,7 @@ import (
 type transportSettings struct {
 	proxies         []netip.Prefix // whose word about their clients is believed
 	embed           web.Embed
+	origin          string // where browsers reach the pages, "" where nobody has said so
 	content         string // the origin where files are shown, "" for none
 	tlsCert, tlsKey string // files; both or none
 }
@@ -24,6 +25,9 @@ func (a *app) transportSettings() (s transportSettings, err error) {
 	}
 	if s.embed, err = web.ParseEmbed(a.getenv("PAWL_EMBED")); err != nil {
 		return s, configError{fmt.Errorf("PAWL_EMBED: %w", err)}
+	}
+	if s.origin, err = web.ParseOrigin(a.getenv("PAWL_ORIGIN")); err != nil {
+		return s, configError{fmt.Errorf("PAWL_ORIGIN: %w", err)}
 	}
 	s.tlsCert, s.tlsKey = a.getenv("PAWL_TLS_CERT"), a.getenv("PAWL_TLS_KEY")
 	switch {

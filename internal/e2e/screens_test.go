@@ -84,6 +84,7 @@ var pages = map[string][]screen{
 	"GET /policies":              screens("/policies"),
 	"GET /credentials":           screens("/credentials"),
 	"GET /sign-in":               screens("/sign-in"),
+	"GET /sign-in/callback":      refusals("/sign-in/callback"),
 	"GET /audit":                 screens("/audit"),
 	"GET /problems/:code":        slices.Concat(screens("/problems/stale-token"), refusals("/problems/nothing")),
 

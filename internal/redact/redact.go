@@ -120,6 +120,13 @@ var looksSecrets = []looksSecret{
 		regexp.MustCompile(`(?i)x-amz-(?:signature|credential|security-token)["'\\\]]*\s*(?:%3d|[:=])[\s"'\\\[]*?((?:\[hidden\]|[^\s"'\\\[\]<>&,;}])+)`),
 	},
 	{[]string{"signature="}, regexp.MustCompile(`(?i)\bsignature=([0-9a-f]{64})`)},
+	// A JSON Web Token, what else shows who somebody is to an issuer or by one, and an issuer's answer on the way to this server.
+	{[]string{"eyj"}, regexp.MustCompile(`\b(eyJ[0-9A-Za-z_-]{8,}\.[0-9A-Za-z_-]{8,}\.[0-9A-Za-z_-]+)`)},
+	{
+		[]string{"code_verifier", "client_secret", "id_token", "access_token"},
+		regexp.MustCompile(`(?i)(?:code_verifier|client_secret|id_token|access_token)["'\\\]]*\s*(?:%3d|[:=])[\s"'\\\[]*?((?:\[hidden\]|[^\s"'\\\[\]<>&,;}])+)`),
+	},
+	{[]string{"sign-in/callback?"}, regexp.MustCompile(`sign-in/callback\?((?:\[hidden\]|\\u0026|[^\s"'\\\[\]])+)`)},
 	// The password of a URL, and that of an address of Postgres in its key=value form.
 	{[]string{"://"}, regexp.MustCompile(`://[^\s/?#@:"'\\]*:((?:[^\s/?#"'\\]|\\[^nrtu])+)@`)},
 	{

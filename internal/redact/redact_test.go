@@ -38,16 +38,21 @@ func TestWhatLooksLikeASecretIsHidden(t *testing.T) {
 		"Authorization: AWS4-HMAC-SHA256 Credential=AK/2026/aws4_request, SignedHeaders=host, Signature=" + strings.Repeat("ab", 32): "Authorization: AWS4-HMAC-SHA256 [hidden], SignedHeaders=host, Signature=[hidden]",
 
 		"https://s3/b/k?X-Amz-Credential=AK%2F2026&X-Amz-Date=2026&X-Amz-Security-Token=a%2Bb%3D&X-Amz-Signature=0a": "https://s3/b/k?X-Amz-Credential=[hidden]&X-Amz-Date=2026&X-Amz-Security-Token=[hidden]&X-Amz-Signature=[hidden]",
-		`x\u0026X-Amz-Signature=0a\u0026y=1`: `x\u0026X-Amz-Signature=[hidden]\u0026y=1`,
-		"X-Amz-Security-Token: abc/+=":       "X-Amz-Security-Token: [hidden]",
-		"dial postgres://me:hush@db/pawl":    "dial postgres://me:[hidden]@db/pawl",
-		"dial postgres://me:h@sh%40@db/pawl": "dial postgres://me:[hidden]@db/pawl",
-		`"redis://:h\"ush@cache"`:            `"redis://:[hidden]@cache"`,
-		"http://lease:" + someLease + "@h/x": "http://lease:[hidden]@h/x",
-		"host=db password=hush user=me":      "host=db password=[hidden] user=me",
-		"host=db password = 'hu sh' user=me": "host=db password = [hidden] user=me",
-		"host=db sslpassword='hush":          "host=db sslpassword=[hidden]",
-		"postgres://db/pawl?password=hush&x": "postgres://db/pawl?password=[hidden]&x",
+		`x\u0026X-Amz-Signature=0a\u0026y=1`:                              `x\u0026X-Amz-Signature=[hidden]\u0026y=1`,
+		"X-Amz-Security-Token: abc/+=":                                    "X-Amz-Security-Token: [hidden]",
+		"it is eyJhbGciOiJFUzI1NiJ9.eyJzdWIiOiJtaWEifQ.c2ln, no?":         "it is [hidden], no?",
+		`{"access_token":"abc","id_token": "d.e","expires_in":1}`:         `{"access_token":"[hidden]","id_token": "[hidden]","expires_in":1}`,
+		"code=x&code_verifier=abc&client_secret=d%2Be&grant_type=y":       "code=x&code_verifier=[hidden]&client_secret=[hidden]&grant_type=y",
+		"GET /pawl/sign-in/callback?code=abc&state=d HTTP/1.1":            "GET /pawl/sign-in/callback?[hidden] HTTP/1.1",
+		`"url":"https://h/sign-in/callback?code=abc\u0026state=d","next"`: `"url":"https://h/sign-in/callback?[hidden]","next"`,
+		"dial postgres://me:hush@db/pawl":                                 "dial postgres://me:[hidden]@db/pawl",
+		"dial postgres://me:h@sh%40@db/pawl":                              "dial postgres://me:[hidden]@db/pawl",
+		`"redis://:h\"ush@cache"`:                                         `"redis://:[hidden]@cache"`,
+		"http://lease:" + someLease + "@h/x":                              "http://lease:[hidden]@h/x",
+		"host=db password=hush user=me":                                   "host=db password=[hidden] user=me",
+		"host=db password = 'hu sh' user=me":                              "host=db password = [hidden] user=me",
+		"host=db sslpassword='hush":                                       "host=db sslpassword=[hidden]",
+		"postgres://db/pawl?password=hush&x":                              "postgres://db/pawl?password=[hidden]&x",
 	} {
 		if got := Text(text, nil); got != want {
 			t.Errorf("%s\n became %s,\n want   %s", text, got, want)
@@ -70,6 +75,7 @@ func TestHarmlessTextStays(t *testing.T) {
 		"postgres://me@db/pawl", "pawl_t_k3j4h5k3j4h5k3j4", "credential=ci", "wrong password: try again",
 		"Authorization is missing", "the lease of mia@ws-12 ran out", "route=/v1/keys/{key}/-/lease",
 		"X-Amz-Date=20261130T000000Z&X-Amz-Expires=900", "a bearer token, as it is called", "signature=none", "",
+		"/issuers/0/sign_in/client_secret_file: open /etc/x: no such file", "route=/sign-in/callback", "the id_token of mia", "eyJ is how they begin",
 	} {
 		if got := Text(text, nil); got != text {
 			t.Errorf("%s\n became %s", text, got)

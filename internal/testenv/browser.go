@@ -14,6 +14,7 @@ import (
 
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/cdproto/network"
+	"github.com/chromedp/cdproto/security"
 	"github.com/chromedp/chromedp"
 )
 
@@ -139,6 +140,14 @@ func (tab *Tab) Visit(url string) error {
 // do: the page's script-src doesn't bind it, but its connect-src does.
 func Eval[T any](tab *Tab, expression string) (T, error) {
 	return chromedp.Run(tab.ctx, chromedp.Evaluate[T](expression, chromedp.EvalAwaitPromise))
+}
+
+// TrustAnyCertificate makes the tab take certificates of authorities that nobody knows, such as an Issuer's.
+func (tab *Tab) TrustAnyCertificate() {
+	tab.t.Helper()
+	if _, err := chromedp.Call(tab.ctx, security.SetIgnoreCertificateErrors, security.SetIgnoreCertificateErrorsParams{Ignore: true}); err != nil {
+		tab.t.Fatalf("trusting any certificate: %v", err)
+	}
 }
 
 // Prefer makes the tab one of somebody who prefers a look: "light" or "dark".

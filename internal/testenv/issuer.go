@@ -34,16 +34,24 @@ type Issuer struct {
 	away     bool
 	requests int
 	document map[string]any
+
+	client    IssuerClient
+	person    map[string]any
+	codes     map[string]granted
+	intercept func(http.ResponseWriter, *http.Request) bool
 }
 
 // NewIssuer starts an issuer with one key, by the name key-1, of ES256. It ends with the test.
 func NewIssuer(t testing.TB) *Issuer {
 	t.Helper()
-	i := &Issuer{}
+	i := &Issuer{codes: map[string]granted{}}
 	server := httptest.NewTLSServer(http.HandlerFunc(i.serve))
 	t.Cleanup(server.Close)
 	i.URL = server.URL
-	i.document = map[string]any{"issuer": i.URL, "jwks_uri": i.URL + "/keys", "id_token_signing_alg_values_supported": []string{"ES256"}}
+	i.document = map[string]any{
+		"issuer": i.URL, "jwks_uri": i.URL + "/keys", "id_token_signing_alg_values_supported": []string{"ES256"},
+		"authorization_endpoint": i.URL + "/authorize", "token_endpoint": i.URL + "/token",
+	}
 	i.CAFile = filepath.Join(t.TempDir(), "issuer.pem")
 	text := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
 	if err := os.WriteFile(i.CAFile, text, 0o600); err != nil {
@@ -54,6 +62,12 @@ func NewIssuer(t testing.TB) *Issuer {
 }
 
 func (i *Issuer) serve(w http.ResponseWriter, r *http.Request) {
+	i.mu.Lock()
+	intercept := i.intercept
+	i.mu.Unlock()
+	if intercept != nil && intercept(w, r) {
+		return
+	}
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	i.requests++
@@ -69,6 +83,10 @@ func (i *Issuer) serve(w http.ResponseWriter, r *http.Request) {
 			set.Keys = append(set.Keys, key.Public())
 		}
 		_ = json.NewEncoder(w).Encode(set) //nolint:errcheck // Who has gone doesn't need it.
+	case r.URL.Path == "/authorize":
+		i.showAuthorize(w, r)
+	case r.URL.Path == "/token":
+		i.serveToken(w, r)
 	default:
 		http.NotFound(w, r)
 	}
@@ -133,21 +151,25 @@ func (i *Issuer) Token(t testing.TB, claims map[string]any) string {
 // SignToken signs a payload with a key, whose name and algorithm go into the header.
 func SignToken(t testing.TB, key jose.JSONWebKey, payload []byte) string {
 	t.Helper()
+	token, err := sign(key, payload)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return token
+}
+
+func sign(key jose.JSONWebKey, payload []byte) (string, error) {
 	options := (&jose.SignerOptions{}).WithType("JWT")
 	if key.KeyID != "" {
 		options = options.WithHeader("kid", key.KeyID)
 	}
 	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.SignatureAlgorithm(key.Algorithm), Key: key.Key}, options)
 	if err != nil {
-		t.Fatal(err)
+		return "", err
 	}
 	signed, err := signer.Sign(payload)
 	if err != nil {
-		t.Fatal(err)
+		return "", err
 	}
-	text, err := signed.CompactSerialize()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return text
+	return signed.CompactSerialize()
 }
