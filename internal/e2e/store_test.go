@@ -130,7 +130,7 @@ func TestServerWaitsForItsStore(t *testing.T) {
 func TestDoctor(t *testing.T) {
 	t.Parallel()
 	bucket, dsn := testenv.S3Bucket(t), testenv.Postgres(t)
-	doctor := start(t, settings(t, dsn, s3Address(bucket), append(s3Env(bucket), "PAWL_AUTH=required")...), binary(t), "doctor", "--json")
+	doctor := start(t, settings(t, dsn, s3Address(bucket), append(s3Env(bucket), "PAWL_AUTH=required", "PAWL_CONTENT_ORIGIN=https://files.example")...), binary(t), "doctor", "--json")
 	var report struct {
 		Findings []struct{ Name, Level, Seen, Cure string }
 		Capable  map[string]bool `json:"capabilities"`
