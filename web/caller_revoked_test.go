@@ -6,12 +6,14 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/pawlhq/pawl/internal/testenv"
 	"github.com/pawlhq/pawl/publish"
+	"github.com/pawlhq/pawl/publish/publishtest"
 	"github.com/pawlhq/pawl/web"
 )
 
@@ -140,5 +142,40 @@ func TestRevokedDirectUpload(t *testing.T) {
 			method, target, _ := strings.Cut(call, " ")
 			r.call(method, target, "{}", append(shown, "Pawl-Lease", w.lease)...).wantProblem(publish.ErrUnauthorized)
 		}
+	}
+}
+
+// A download by a lease id is broken off, too: its length was promised, so nobody takes what came for all of it.
+func TestRevokedLeaseDownload(t *testing.T) {
+	t.Parallel()
+	r := newSignRig(t, web.Options{Recheck: 5 * time.Millisecond})
+	made := r.make("worker", "publish")
+	w := r.grantTo(bearer(made.Secret), "k")
+	file, mine := w.generation()+"/files/f", basic("lease", w.lease)
+	r.call("PUT", file, strings.Repeat("x", 1<<20), mine...).want(201)
+	var reads atomic.Int64
+	r.blobs.Faults.Add(publishtest.Fault{Operation: "Read", Times: -1, Before: func(ctx context.Context) {
+		if reads.Add(1) > 3 {
+			<-ctx.Done()
+		}
+	}})
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, "GET", r.server.URL+file, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.SetBasicAuth("lease", w.lease)
+	res, err := r.client.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = res.Body.Close() }()
+	if res.StatusCode != 200 {
+		t.Fatalf("status %d", res.StatusCode)
+	}
+	r.revokeAt(made.ID)
+	if got, err := io.ReadAll(res.Body); err == nil || ctx.Err() != nil || len(got) == 1<<20 {
+		t.Errorf("%d bytes came, %v", len(got), err)
 	}
 }
