@@ -22,7 +22,7 @@ func TestCase49ListsShowWhatTheCallerMayRead(t *testing.T) {
 		late := r.publishedBy(admin, name, "bytes")
 		r.publishedBy(admin, name, "other bytes")
 		r.with(admin, "PUT", late.generation()+"/files/late", "late", "Pawl-Lease", late.lease).wantProblem(publish.ErrStaleToken)
-		r.with(admin, "POST", "/v1/keys/"+name+"/-/lease", `{"holder":"holder of `+name+`"}`).want(201)
+		r.with(admin, "POST", "/v1/keys/"+name+"/-/lease", `{"holder":"holder of `+name+`","ttl":"1h"}`).want(201)
 		r.with(admin, "PUT", "/v1/keys/"+name+"/-/pin", `{"reason":"reason of `+name+`"}`).want(200)
 		r.with(admin, "DELETE", "/v1/keys/"+name+"/-/pin", "").want(204)
 		r.with(admin, "PUT", "/v1/policies?prefix="+name+"/policy", `{"fence_mode":"granted"}`).want(200)
