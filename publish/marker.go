@@ -33,8 +33,8 @@ func (s *Service) mark(ctx context.Context, receipt Receipt) {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), markerTimeout) // The client may be gone.
 	defer cancel()
-	// What depends on when the receipt is asked for doesn't belong into it.
-	receipt.Current, receipt.SupersededBy, receipt.Replayed, receipt.URL = nil, 0, false, ""
+	// What depends on when the receipt is asked for doesn't belong into it, nor who is behind it: others read the store than may see that.
+	receipt.Actor, receipt.Current, receipt.SupersededBy, receipt.Replayed, receipt.URL = Actor{}, nil, 0, false, ""
 	content, err := json.Marshal(marker{receipt, nil, nil})
 	if err == nil {
 		err = s.Blobs.Put(ctx, MarkerName(receipt.Key, receipt.Token), bytes.NewReader(content), int64(len(content)), "application/json")

@@ -3,6 +3,7 @@ package publish_test
 import (
 	"encoding/json"
 	"errors"
+	"net/netip"
 	"strings"
 	"testing"
 
@@ -97,11 +98,13 @@ func TestMarker(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	r.Markers = true
+	ctx := publish.WithClient(t.Context(), netip.MustParseAddr("192.0.2.7"))
+	ctx = publish.WithCaller(ctx, publish.Caller{Name: "ci", Credential: "0123456789abcdef"})
 	if _, err := r.Upload(t.Context(), r.upload("one")); err != nil {
 		t.Fatal(err)
 	}
 	r.blobs.Faults.Add(publishtest.Fault{Operation: "Put"})
-	receipt, err := r.Publish(t.Context(), r.final())
+	receipt, err := r.Publish(ctx, r.final())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -111,7 +114,7 @@ func TestMarker(t *testing.T) {
 	}
 	r.acquire("b")
 	for range 2 {
-		if _, err := r.Publish(t.Context(), r.final()); err != nil {
+		if _, err := r.Publish(ctx, r.final()); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -123,7 +126,7 @@ func TestMarker(t *testing.T) {
 	if members["manifest_digest"] != receipt.ManifestDigest.String() || members["token"] != 1.0 || members["revision"] != 1.0 || members["files"] != 1.0 {
 		t.Errorf("the marker is %s", content)
 	}
-	for _, volatile := range []string{"current", "replayed", "superseded_by", "url"} {
+	for _, volatile := range []string{"current", "replayed", "superseded_by", "url", "credential", "from"} {
 		if _, there := members[volatile]; there {
 			t.Errorf("the marker tells %s: %s", volatile, content)
 		}
