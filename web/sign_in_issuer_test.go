@@ -96,10 +96,10 @@ func TestSignInBelongsToItsBrowser(t *testing.T) {
 		"two states":           {back + "&state=" + valueOf(back, "state"), browser(begun.cookie)},
 		"no state's form":      {changed(back, "state", "x"), browser(begun.cookie)},
 		"nothing":              {"/sign-in/callback", browser(begun.cookie)},
-		"an error of nobody":   {"/sign-in/callback?error=access_denied&error_description=call+555", browser()},
+		"an error of nobody":   {"/sign-in/callback?error=access_denied&error_description=call+a+stranger", browser()},
 	} {
 		got := r.refuses(400, says, test.address, test.headers...)
-		if strings.Contains(got.body, "555") {
+		if strings.Contains(got.body, "call a stranger") {
 			t.Errorf("%s: a stranger's words are shown: %s", name, got.body)
 		}
 	}
