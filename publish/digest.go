@@ -54,5 +54,5 @@ func ParseByteSequence(value string) (Digest, bool) {
 		return Digest{}, false
 	}
 	copy(digest[:], raw)
-	return digest, true
+	return digest, digest.ByteSequence() == value // The decoder skips line breaks, wherever they stand.
 }
