@@ -148,34 +148,43 @@ func TestRevokedDirectUpload(t *testing.T) {
 // A download by a lease id is broken off, too: its length was promised, so nobody takes what came for all of it.
 func TestRevokedLeaseDownload(t *testing.T) {
 	t.Parallel()
-	r := newSignRig(t, web.Options{Recheck: 5 * time.Millisecond})
-	made := r.make("worker", "publish")
-	w := r.grantTo(bearer(made.Secret), "k")
-	file, mine := w.generation()+"/files/f", basic("lease", w.lease)
-	r.call("PUT", file, strings.Repeat("x", 1<<20), mine...).want(201)
-	var reads atomic.Int64
-	r.blobs.Faults.Add(publishtest.Fault{Operation: "Read", Times: -1, Before: func(ctx context.Context) {
-		if reads.Add(1) > 3 {
-			<-ctx.Done()
-		}
-	}})
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, "GET", r.server.URL+file, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	req.SetBasicAuth("lease", w.lease)
-	res, err := r.client.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = res.Body.Close() }()
-	if res.StatusCode != 200 {
-		t.Fatalf("status %d", res.StatusCode)
-	}
-	r.revokeAt(made.ID)
-	if got, err := io.ReadAll(res.Body); err == nil || ctx.Err() != nil || len(got) == 1<<20 {
-		t.Errorf("%d bytes came, %v", len(got), err)
+	for name, header := range map[string]func(lease string) []string{
+		"by Authorization":              func(lease string) []string { return basic("lease", lease) },
+		"by Pawl-Lease of a public key": func(lease string) []string { return []string{"Pawl-Lease", lease} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newSignRig(t, web.Options{Recheck: 5 * time.Millisecond, PublicRead: publish.ReachOf("open")})
+			made := r.make("worker", "publish")
+			w := r.grantTo(bearer(made.Secret), "open")
+			file := w.generation() + "/files/f"
+			r.call("PUT", file, strings.Repeat("x", 1<<20), basic("lease", w.lease)...).want(201)
+			var reads atomic.Int64
+			r.blobs.Faults.Add(publishtest.Fault{Operation: "Read", Times: -1, Before: func(ctx context.Context) {
+				if reads.Add(1) > 3 {
+					<-ctx.Done()
+				}
+			}})
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			req, err := http.NewRequestWithContext(ctx, "GET", r.server.URL+file, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			sent := header(w.lease)
+			req.Header.Set(sent[0], sent[1])
+			res, err := r.client.Do(req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = res.Body.Close() }()
+			if res.StatusCode != 200 {
+				t.Fatalf("status %d", res.StatusCode)
+			}
+			r.revokeAt(made.ID)
+			if got, err := io.ReadAll(res.Body); err == nil || ctx.Err() != nil || len(got) == 1<<20 {
+				t.Errorf("%d bytes came, %v", len(got), err)
+			}
+		})
 	}
 }

@@ -62,7 +62,15 @@ func (h *Handler) admit(c *call, n need) error {
 				return err
 			}
 		}
-		return c.require(n.verb, c.key)
+		if err := c.require(n.verb, c.key); err != nil {
+			return err
+		}
+		if n.lease && !c.byLease && c.asked && c.reads() && !c.caller.Known() {
+			// A public key. In Pawl-Lease a lease id opens what isn't published yet of it, and that ends as it does by Authorization.
+			_, err := h.leaseOpens(c)
+			return err
+		}
+		return nil
 	case ofAny, ofAnyKnown:
 		return c.requireAny(n)
 	}
