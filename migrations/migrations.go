@@ -5,6 +5,7 @@ package migrations
 
 import (
 	"context"
+	"database/sql"
 	"embed"
 	"errors"
 	"fmt"
@@ -36,10 +37,20 @@ var ErrNewer = errors.New("the database's schema is newer than this program; ins
 
 // Up brings the schema of the database at dsn to this binary's version, creating it in an empty database. Any
 // number of replicas may call it at once: one migrates, the others wait and find nothing to do. It is ErrOwner where there is
-// something to do and dsn's role lacks the rights to.
-func Up(ctx context.Context, dsn string) error {
-	return locked(ctx, dsn, func(provider *goose.Provider) error {
-		_, err := provider.Up(ctx)
+// something to do and dsn's role lacks the rights to, and ErrBusy if there is something to do and others' transactions, such as that of a dump, have been at
+// work on the tables for a minute.
+func Up(ctx context.Context, dsn string) error { return up(ctx, dsn, longestWait) }
+
+func up(ctx context.Context, dsn string, patience time.Duration) error {
+	return locked(ctx, dsn, func(provider *goose.Provider, db *sql.DB) error {
+		pending, err := provider.HasPending(ctx)
+		if err != nil || !pending {
+			return err
+		}
+		if err := awaitLongTransactions(ctx, db, patience); err != nil {
+			return err
+		}
+		_, err = provider.Up(ctx)
 		return err
 	})
 }
@@ -87,7 +98,7 @@ func parse(dsn string) (*pgx.ConnConfig, error) {
 
 // locked runs do while it holds the advisory lock. The lock belongs to a transaction that stays open on a connection
 // of its own, so it also works through a pooler that shares sessions between transactions.
-func locked(ctx context.Context, dsn string, do func(*goose.Provider) error) (err error) {
+func locked(ctx context.Context, dsn string, do func(*goose.Provider, *sql.DB) error) (err error) {
 	config, err := parse(dsn)
 	if err != nil {
 		return err
@@ -117,7 +128,7 @@ func locked(ctx context.Context, dsn string, do func(*goose.Provider) error) (er
 	if err != nil {
 		return fmt.Errorf("reading the migrations: %w", err)
 	}
-	if err := do(provider); err != nil {
+	if err := do(provider, db); err != nil {
 		return fmt.Errorf("migrating: %w", err)
 	}
 	return nil
