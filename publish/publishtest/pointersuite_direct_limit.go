@@ -113,6 +113,10 @@ func testDirectLimitResume(s *suite) {
 		s.Errorf("what is there was begun: %+v", start)
 	}
 	s.oneOf(grant, "g", b, 1) // It is a's that b went on with.
+	s.oneOf(grant, "more", a, 0)
+	if again := s.oneOf(grant, "f", a, 1); !again.Resumed {
+		s.Error("what was begun before the limit was lowered isn't gone on with")
+	}
 	other := s.promise(grant, "f", "another", nil)
 	other.MaxUploads = 1
 	_, err := s.Store.BeginDirect(s.as(a), other)
