@@ -52,7 +52,8 @@ type FileUpload struct {
 	Mode DirectMode
 	// Parallel is how many parts are sent at once; 0 means 4.
 	Parallel int
-	// Detour, when set, is told why the file goes through the server although the server offers the store: that can't be reached from here.
+	// Detour, when set, is told why the file goes through the server although the server offers the store: that can't be reached from here, or too many direct
+	// uploads of this credential are open.
 	Detour func(reason error)
 	// Sent, when set, is told of bytes as they are sent; of a negative number when they must be sent again. It is called from
 	// several goroutines at once.
@@ -60,21 +61,22 @@ type FileUpload struct {
 }
 
 // UploadFile stores one file in a generation, by the shortest way: large files are sent to the blob store itself where the server offers
-// that and the store can be reached from here, several parts at once, and each part that fails is sent again alone. Parts that an earlier call with the same
+// that, has room for one more such upload, and the store can be reached from here, several parts at once, and each part that fails is sent again alone. Parts that an earlier call with the same
 // promise has sent, in this process or another, are kept. ctx ends it soon; what has been sent then stays for the next call until
 // the server sweeps it, or AbortUpload gives it up.
 func (c *Client) UploadFile(ctx context.Context, file FileUpload) (publish.UploadResult, error) {
 	if file.Mode.Takes(file.Size) && (file.Mode == DirectAlways || !c.noWay.Load()) {
 		result, err := c.uploadDirect(ctx, file)
 		switch {
+		case file.Mode != DirectAlways && tooManyOpen(err):
+			c.log.WarnContext(ctx, "too_many_direct_uploads", "path", file.Path, "error", err)
+			file.detour(err)
 		case file.Mode != DirectAlways && errors.Is(err, errNoWay) && ctx.Err() == nil:
 			// Servers often know the store by a name that means nothing out here. What was begun is dropped by what comes now.
 			// It isn't tried for each file again.
 			c.noWay.Store(true)
 			c.log.WarnContext(ctx, "blob_store_unreachable", "path", file.Path, "error", err)
-			if file.Detour != nil {
-				file.Detour(err)
-			}
+			file.detour(err)
 		case !errors.Is(err, errNotOffered):
 			return result, err
 		case file.Mode == DirectAlways:
@@ -85,6 +87,18 @@ func (c *Client) UploadFile(ctx context.Context, file FileUpload) (publish.Uploa
 		Grant: file.Grant, Path: file.Path, ContentType: file.ContentType, Size: file.Size, Digest: file.Digest,
 		Body: file.reader(0, file.Size),
 	})
+}
+
+func (f FileUpload) detour(reason error) {
+	if f.Detour != nil {
+		f.Detour(reason)
+	}
+}
+
+// tooManyOpen reports whether a direct upload was refused since its caller has too many open. Then none of the same promise is: that would have been gone on with.
+func tooManyOpen(err error) bool {
+	refusal, ok := errors.AsType[*publish.Error](err)
+	return ok && refusal.Code == publish.ErrQuotaExceeded && refusal.Unit == publish.UnitUploads
 }
 
 // errNotOffered reports that the file must go through the server.
@@ -221,7 +235,7 @@ func (f FileUpload) partSum(ctx context.Context, offset, length int64) (uint64, 
 func (c *Client) AbortUpload(ctx context.Context, file FileUpload) error {
 	begun, err := c.beginDirect(ctx, file)
 	if err != nil || begun.existing != nil {
-		if errors.Is(err, errNotOffered) {
+		if errors.Is(err, errNotOffered) || tooManyOpen(err) {
 			return nil
 		}
 		return err

@@ -28,13 +28,16 @@ func (b *hexBytes) UnmarshalText(text []byte) error {
 	return err
 }
 
-const beginDirectSQL = `SELECT coalesce(pawl.check_size($1, $4, $6), pawl.begin_direct($1, $2, $3, $4, $5, $6, $7, $8, $9, $10))`
+const beginDirectSQL = `
+SELECT pawl.direct_within(coalesce(pawl.check_size($1, $4, $6), pawl.begin_direct($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)),
+	$1, $2, nullif($11::bigint, 0))`
 
 // BeginDirect checks the grant and writes the pending row, or finds what makes it needless.
 func (s *Store) BeginDirect(ctx context.Context, req publish.BeginDirectRequest) (publish.DirectStart, error) {
 	promise := req.Promise
 	answer, err := s.change(ctx, beginDirectSQL, string(req.Grant.Key), int64(req.Grant.Token), secret(req.Grant.LeaseID),
-		string(promise.Path), req.ID[:], promise.Size, promise.SHA256[:], promise.ContentType, crcOrNull(promise.CRC64NVME), req.PartSize)
+		string(promise.Path), req.ID[:], promise.Size, promise.SHA256[:], promise.ContentType, crcOrNull(promise.CRC64NVME), req.PartSize,
+		req.MaxUploads)
 	if err != nil {
 		return publish.DirectStart{}, err
 	}

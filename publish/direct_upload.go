@@ -69,14 +69,21 @@ type BeginDirectRequest struct {
 	ID       UploadID
 	Promise  Promise
 	PartSize int64
+	// MaxUploads is how many direct uploads the caller (see WithCaller) may have open with it, where one is known; 0 is no limit.
+	MaxUploads int64
 }
+
+// UnitUploads is the Unit of a Limit that counts direct uploads.
+const UnitUploads = "uploads"
 
 // DirectUploadStore is the part of PointerStore that knows direct uploads. Its rules are those of UploadStore, whose
 // CompleteUpload and FailUpload end a direct upload, too.
 type DirectUploadStore interface {
 	// BeginDirect writes the pending row. When the promised file counts at its path already, nothing is written and it is
 	// returned as existing. When the newest upload of the path is a pending direct one with the same promise and part size,
-	// that one is returned, to be gone on with; resumed tells.
+	// that one is returned, to be gone on with; resumed tells. A new one that would be too many for its caller is quota-exceeded (with Limit and
+	// Unit), and nothing is written. All direct uploads of a caller count that are pending, whichever server began them; those that begin at the
+	// same moment may get past the limit.
 	BeginDirect(ctx context.Context, req BeginDirectRequest) (start DirectStart, err error)
 	// FindDirect returns an upload by its id. fenced asks the fence, too, unless the upload is stored.
 	FindDirect(ctx context.Context, grant Grant, id UploadID, fenced bool) (DirectUpload, error)
@@ -93,6 +100,8 @@ type DirectStart struct {
 type DirectRequest struct {
 	Grant   Grant
 	Promise Promise
+	// MaxUploads is how many direct uploads the caller may have open with it; 0 is no limit.
+	MaxUploads int64
 }
 
 // Direct tells a client how to send a file.
@@ -117,7 +126,7 @@ func notOffered() error {
 }
 
 // BeginDirect begins a direct upload, or goes on with one that was begun with the same promise. Where direct uploads aren't
-// offered it fails with not-found.
+// offered it fails with not-found; with one upload too many of its caller, with quota-exceeded.
 func (s *Service) BeginDirect(ctx context.Context, req DirectRequest) (Direct, error) {
 	promise := req.Promise
 	if err := promise.validate(s.maxFileBytes(0)); err != nil {
@@ -131,7 +140,9 @@ func (s *Service) BeginDirect(ctx context.Context, req DirectRequest) (Direct, e
 		return Direct{}, notOffered()
 	}
 	promise.ContentType = ContentType(promise.Path, promise.ContentType)
-	start, err := s.beginDirect(ctx, BeginDirectRequest{Grant: req.Grant, ID: s.newUploadID(), Promise: promise, PartSize: plan.PartSize})
+	start, err := s.beginDirect(ctx, BeginDirectRequest{
+		Grant: req.Grant, ID: s.newUploadID(), Promise: promise, PartSize: plan.PartSize, MaxUploads: req.MaxUploads,
+	})
 	if err != nil {
 		return Direct{}, s.refused(ctx, err)
 	}

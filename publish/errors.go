@@ -92,7 +92,7 @@ var kinds = []Kind{
 	{ErrInternal, http.StatusInternalServerError, "Internal error", false, "The server failed; its log has the cause under this request_id."},
 	{ErrUnavailable, http.StatusServiceUnavailable, "Unavailable", true, "Postgres or the blob store can't be reached just now. Nothing was changed; try again."},
 	{ErrOutcomeUnknown, http.StatusServiceUnavailable, "Outcome unknown", true, "The connection to Postgres was lost before its answer came: the change may or may not have happened. Repeating the same request is safe and tells."},
-	{ErrQuotaExceeded, http.StatusInsufficientStorage, "Quota exceeded", false, "The blob store has no space left for this body; or, where the member unit is leases, the caller holds as many open as the server allows one credential: release some, or acquire again once some have run out."},
+	{ErrQuotaExceeded, http.StatusInsufficientStorage, "Quota exceeded", false, "The blob store has no space left for this body; or, where the member unit is leases, the caller holds as many open as the server allows one credential: release some, or acquire again once some have run out; or, where it is uploads, as many direct uploads: complete or abort some, or PUT the file instead."},
 	{ErrTokenExhausted, http.StatusInsufficientStorage, "Token exhausted", false, "The key's counter has reached 9007199254740991, the greatest token. Tokens never wrap; use another key."},
 }
 

@@ -105,8 +105,11 @@ func explain(e *Error) string {
 		}
 		return fmt.Sprintf("the file is larger than %d bytes, which the key's policy allows", e.Limit)
 	case ErrQuotaExceeded:
-		if e.Unit == UnitLeases {
+		switch e.Unit {
+		case UnitLeases:
 			return fmt.Sprintf("%d leases of yours are open, which is all that PAWL_LIMIT_LEASES allows one credential; release some, or acquire again once some have run out", e.Limit)
+		case UnitUploads:
+			return fmt.Sprintf("%d direct uploads of yours are open, which is all that PAWL_LIMIT_DIRECT allows one credential; complete or abort some, or PUT the file instead", e.Limit)
 		}
 		return e.Code.Kind().Title
 	case ErrDigestMismatch:

@@ -47,7 +47,7 @@ func (h *Handler) beginDirect(c *call) error {
 		}
 		promise.CRC64NVME = &sum
 	}
-	direct, err := h.service.BeginDirect(c.Request().Context(), publish.DirectRequest{Grant: grant, Promise: promise})
+	direct, err := h.service.BeginDirect(c.Request().Context(), publish.DirectRequest{Grant: grant, Promise: promise, MaxUploads: h.maxDirect})
 	if err != nil {
 		return err
 	}

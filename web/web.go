@@ -63,6 +63,8 @@ type Options struct {
 	RateBurst int
 	// Uploads bounds how many uploads of one caller are under way through this server at once; 0 is no limit.
 	Uploads int
+	// Direct bounds how many direct uploads one credential, or identity of another issuer, has open at once; 0 is no limit.
+	Direct int64
 	// Leases bounds how many leases one credential, or identity of another issuer, holds open at once; 0 is no limit.
 	Leases int64
 	// ReadyTimeout bounds the checks of /readyz.
@@ -112,6 +114,7 @@ type Handler struct {
 	rate      *rateLimit // nil for none
 	uploads   openUploads
 	maxLeases int64
+	maxDirect int64
 	marking   chan struct{} // has room for the uploads that are marked as turned away at a time
 
 	// comparing has room for the one line diff that may be made at a time: it is all work of the processor, which publishes need too.
@@ -167,7 +170,7 @@ func New(service *publish.Service, opts Options) (*Handler, error) {
 	h.comparing = make(chan struct{}, 1)
 	h.maxJSON = opts.MaxJSONBytes
 	h.rate, h.uploads.most = newRateLimit(opts.Rate, opts.RateBurst), opts.Uploads
-	h.maxLeases = opts.Leases
+	h.maxLeases, h.maxDirect = opts.Leases, opts.Direct
 	h.marking = make(chan struct{}, markedAtOnce)
 	h.drained, h.drain = context.WithCancel(context.Background())
 	if h.metrics == nil {

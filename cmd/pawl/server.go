@@ -73,7 +73,8 @@ func startServer(ctx context.Context, s serverSettings, migrate bool) (_ *server
 		TrustedProxies: s.transport.proxies, Embed: s.transport.embed,
 		EventHeartbeat: s.events.heartbeat, EventStreams: s.events.streams,
 		BodyIdleTimeout: s.limits.idle, MaxJSONBytes: s.limits.json,
-		Rate: s.limits.rate, RateBurst: int(s.limits.burst), Uploads: int(s.limits.uploads), Leases: s.limits.leases,
+		Rate: s.limits.rate, RateBurst: int(s.limits.burst), Uploads: int(s.limits.uploads),
+		Direct: s.limits.direct, Leases: s.limits.leases,
 	}
 	if options.ContentOrigin = s.transport.content; options.ContentOrigin != "" {
 		if options.ContentKey, err = pointers.ContentKey(ctx); err != nil {

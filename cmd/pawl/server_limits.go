@@ -20,7 +20,7 @@ type limitSettings struct {
 	rate                  float64 // requests a second
 	burst                 int64
 	connections, uploads  int64
-	leases                int64
+	direct, leases        int64
 	idle                  time.Duration
 }
 
@@ -33,6 +33,7 @@ const (
 	defaultLimitBurst       = 10_000
 	defaultLimitConnections = 4096
 	defaultLimitUploads     = 1000
+	defaultLimitDirect      = 10_000
 	defaultLimitLeases      = 10_000
 )
 
@@ -52,6 +53,7 @@ func (a *app) limitSettings() (s limitSettings, err error) {
 		{name: "PAWL_LIMIT_BURST", into: &s.burst, standard: 0, least: 1, most: math.MaxInt32},
 		{name: "PAWL_LIMIT_CONNECTIONS", into: &s.connections, standard: defaultLimitConnections, least: 1, most: 1_000_000, off: true},
 		{name: "PAWL_LIMIT_UPLOADS", into: &s.uploads, standard: defaultLimitUploads, least: 1, most: 1_000_000, off: true},
+		{name: "PAWL_LIMIT_DIRECT", into: &s.direct, standard: defaultLimitDirect, least: 1, most: 1_000_000, off: true},
 		{name: "PAWL_LIMIT_LEASES", into: &s.leases, standard: defaultLimitLeases, least: 1, most: 1_000_000, off: true},
 	} {
 		if *setting.into, err = a.limit(setting.name, setting.standard, setting.least, setting.most, setting.off, setting.size); err != nil {

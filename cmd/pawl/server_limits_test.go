@@ -23,7 +23,7 @@ func TestLimitSettings(t *testing.T) {
 	t.Parallel()
 	standard := limitSettings{
 		headers: 64 << 10, json: 16 << 20, file: publish.DefaultMaxFileBytes, generationFiles: 1_000_000,
-		rate: 2000, burst: 10_000, connections: 4096, uploads: 1000, leases: 10_000, idle: web.DefaultBodyIdleTimeout,
+		rate: 2000, burst: 10_000, connections: 4096, uploads: 1000, direct: 10_000, leases: 10_000, idle: web.DefaultBodyIdleTimeout,
 	}
 	for env, change := range map[string]func(*limitSettings){
 		"":                           func(*limitSettings) {},
@@ -40,6 +40,8 @@ func TestLimitSettings(t *testing.T) {
 		"PAWL_LIMIT_BURST=7":         func(s *limitSettings) { s.burst = 7 },
 		"PAWL_LIMIT_CONNECTIONS=0":   func(s *limitSettings) { s.connections = 0 },
 		"PAWL_LIMIT_UPLOADS=3":       func(s *limitSettings) { s.uploads = 3 },
+		"PAWL_LIMIT_DIRECT=2":        func(s *limitSettings) { s.direct = 2 },
+		"PAWL_LIMIT_DIRECT=0":        func(s *limitSettings) { s.direct = 0 },
 		"PAWL_LIMIT_LEASES=2":        func(s *limitSettings) { s.leases = 2 },
 		"PAWL_LIMIT_LEASES=0":        func(s *limitSettings) { s.leases = 0 },
 		"PAWL_LIMIT_IDLE=2m":         func(s *limitSettings) { s.idle = 2 * time.Minute },
@@ -65,6 +67,7 @@ func TestLimitSettings(t *testing.T) {
 		"PAWL_LIMIT_BURST=0":           "a number from 1 to 2147483647",
 		"PAWL_LIMIT_CONNECTIONS=2e3":   "or to 0 for no limit",
 		"PAWL_LIMIT_UPLOADS=1.5":       "or to 0 for no limit",
+		"PAWL_LIMIT_DIRECT=x":          "a number from 1 to 1000000, or to 0 for no limit",
 		"PAWL_LIMIT_LEASES=-1":         "a number from 1 to 1000000, or to 0 for no limit",
 		"PAWL_LIMIT_IDLE=10ms":         "at least 1s",
 		"PAWL_LIMIT_IDLE=half an hour": "at least 1s",

@@ -11,6 +11,7 @@ import (
 type directRow struct {
 	promise  publish.Promise
 	partSize int64
+	caller   publish.CredentialID
 }
 
 // BeginDirect writes the row of a direct upload; see publish.DirectUploadStore.
@@ -35,11 +36,17 @@ func (p *Pointers) BeginDirect(ctx context.Context, req publish.BeginDirectReque
 			start.Existing = clone(&top.result.File)
 		case top != nil && top.continues(req):
 			start.DirectUpload, start.Resumed = top.directUpload(req.Grant), true
+		case p.caller.Known() && req.MaxUploads != 0 && p.openDirect(p.caller.Credential) >= req.MaxUploads:
+			return publish.DirectStart{}, &publish.Error{
+				Code: publish.ErrQuotaExceeded, Key: req.Grant.Key, Token: g.token, Path: path, Operation: publish.OperationUpload,
+				Limit: req.MaxUploads, Unit: publish.UnitUploads,
+			}
 		default:
 			p.uploads++
 			row := &uploadRow{
 				Upload:     publish.Upload{Grant: req.Grant, Path: path, ID: req.ID, Number: p.uploads},
-				generation: g.token, state: uploadPending, direct: &directRow{promise: req.Promise, partSize: req.PartSize},
+				generation: g.token, state: uploadPending,
+				direct: &directRow{promise: req.Promise, partSize: req.PartSize, caller: p.caller.Credential},
 			}
 			g.uploads = append(g.uploads, row)
 			start.DirectUpload = row.directUpload(req.Grant)
@@ -47,6 +54,20 @@ func (p *Pointers) BeginDirect(ctx context.Context, req publish.BeginDirectReque
 		start.SupersededBy = k.supersededBy(g.token)
 		return start, nil
 	})
+}
+
+// openDirect counts the direct uploads of a caller that are pending.
+func (p *Pointers) openDirect(caller publish.CredentialID) (n int64) {
+	for _, k := range p.keys {
+		for _, g := range k.generations {
+			for _, u := range g.uploads {
+				if u.direct != nil && u.direct.caller == caller && u.state == uploadPending {
+					n++
+				}
+			}
+		}
+	}
+	return n
 }
 
 // continues reports whether a request promises what a pending direct upload has been promised.

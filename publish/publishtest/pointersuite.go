@@ -47,6 +47,7 @@ func TestPointerStore(t *testing.T, open func(t *testing.T) PointerHarness) {
 		{"opens", opensTests()},
 		{"upload", uploadTests()},
 		{"direct", directTests()},
+		{"direct-limit", directLimitTests()},
 		{"delete", deleteTests()},
 		{"sweep", sweepTests()},
 		{"collect", collectTests()},
