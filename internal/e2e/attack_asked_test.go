@@ -144,7 +144,7 @@ func TestAttackWithoutCredential(t *testing.T) {
 	b := besiegeAsking(t)
 	near := b.honest[:len(b.honest)-1] + string('a'+(b.honest[len(b.honest)-1]+1)%26)
 	b.secrets = append(b.secrets, near)
-	open := []string{"GET /livez", "GET /readyz", "GET /static/:file", "GET /problems/:code", "GET /sign-in", "POST /sign-in", "POST /sign-out"}
+	open := []string{"GET /livez", "GET /readyz", "GET /static/:file", "GET /problems/:code", "GET /sign-in", "POST /sign-in", "POST /sign-in/issuer", "GET /sign-in/callback", "POST /sign-out"}
 	shown := map[string]string{"nothing": "", "another letter": "Authorization: Bearer " + near + "\r\n"}
 	for who, headers := range shown {
 		answers := b.assault(headers)
