@@ -141,16 +141,25 @@ func (s *Service) Credentials(ctx context.Context, after CredentialID, limit int
 	}
 }
 
+// Credential returns one. A credential with scopes beyond admin reads as not found.
+func (s *Service) Credential(ctx context.Context, id CredentialID, admin Reach) (Credential, error) {
+	c, err := s.Pointers.Credential(ctx, id)
+	if err == nil && !c.Scopes.Within(admin) {
+		err = &Error{Code: ErrNotFound, Operation: OperationCredential}
+	}
+	if err != nil {
+		return Credential{}, s.refused(ctx, err)
+	}
+	return c, nil
+}
+
 // administered checks that a credential opens nothing beyond admin. Its scopes never change, so what is found here holds later.
 func (s *Service) administered(ctx context.Context, id CredentialID, admin Reach) error {
 	if admin.All() {
 		return nil
 	}
-	c, err := s.Pointers.Credential(ctx, id)
-	if err == nil && !c.Scopes.Within(admin) {
-		err = &Error{Code: ErrNotFound, Operation: OperationCredential}
-	}
-	return s.refused(ctx, err)
+	_, err := s.Credential(ctx, id, admin)
+	return err
 }
 
 func validateCredential(name string, scopes Scopes, lifetime Lifetime) error {

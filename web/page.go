@@ -18,7 +18,7 @@ import (
 var embedded embed.FS
 
 // pages holds the templates. Each page has the frame that all share, the parts (part_*.html) that any may use, and its own file, which defines "main".
-var pages = parsePages("action", "activity", "audit", "compare", "credentials", "error", "generation", "history", "key", "keys", "leases", "leave", "policies", "problem", "rejections", "sign_in", "upload")
+var pages = parsePages("action", "activity", "audit", "compare", "credentials", "error", "generation", "history", "key", "keys", "leases", "leave", "policies", "problem", "rejections", "revoke", "sign_in", "upload")
 
 func parsePages(names ...string) map[string]*template.Template {
 	all := map[string]*template.Template{}

@@ -86,22 +86,62 @@ func TestCredentialsPage(t *testing.T) {
 	send("/credentials/"+id+"/rotate", "overlap", "0s").want(409)
 	send("/credentials/"+id+"/rotate", "overlap", "long").want(400)
 	latest := regexp.MustCompile(`action="/credentials/([0-9a-f]{16})/rotate"`).FindAllStringSubmatch(rotated.body, -1)[0][1]
-	if got := send("/credentials/" + latest + "/revoke").want(303); got.header.Get("Location") != "/credentials" {
-		t.Errorf("it leads to %v", got.header)
+	revoke := "/credentials/" + latest + "/revoke"
+	asked := r.call("GET", revoke, "", session...).want(200)
+	if !strings.Contains(asked.body, `method="post" action="`+revoke+`"`) || !strings.Contains(asked.body, "Cancel") || strings.Contains(asked.body, "your own") {
+		t.Errorf("before it is revoked the page asks %s", asked.body)
+	}
+	good(next, 200)
+	if early := r.call("GET", "/credentials?revoked="+latest, "", session...).want(200); strings.Contains(early.body, "is revoked") {
+		t.Error("a link says of a good credential that it is revoked")
+	}
+	said := send(revoke).want(303).header.Get("Location")
+	if page := r.call("GET", said, "", session...).want(200); !strings.Contains(page.body, `<code>`+latest+`</code> is revoked.`) {
+		t.Errorf("%s says %s", said, page.body)
 	}
 	good(next, 401)
+	if again := r.call("GET", revoke, "", session...).want(200); strings.Contains(again.body, `action="`+revoke) || !strings.Contains(again.body, "it is revoked") {
+		t.Errorf("the page of a revoked one is %s", again.body)
+	}
 
 	// Others' don't exist.
 	for _, verb := range []string{"rotate", "revoke"} {
 		send("/credentials/" + string(root.ID) + "/" + verb).want(404)
 		send("/credentials/nonsense/" + verb).want(400)
 	}
+	r.call("GET", "/credentials/"+string(root.ID)+"/revoke", "", session...).want(404)
+	r.call("GET", "/credentials?revoked="+string(root.ID), "", session...).want(404)
 	good(root.Secret.Reveal(), 200)
 	for _, secret := range []string{text, next} {
 		if strings.Contains(r.log.String(), secret) {
 			t.Error("a text is in the log")
 		}
 	}
+}
+
+// Who revokes the credential that he has signed in with is told so before, and, signed out, after.
+func TestRevokeOwnCredential(t *testing.T) {
+	t.Parallel()
+	r := newSignRig(t, web.Options{})
+	root := r.make("root", "admin")
+	session := browser(r.signIn(root.Secret.Reveal(), "").want(303).cookie())
+	list := r.call("GET", "/credentials", "", session...).want(200)
+	revoke := "/credentials/" + string(root.ID) + "/revoke"
+	if strings.Contains(list.body, `action="`+revoke) || !strings.Contains(list.body, `href="`+revoke+`"`) || !strings.Contains(list.body, ">yours<") {
+		t.Errorf("the list is %s", list.body)
+	}
+	if asked := r.call("GET", revoke, "", session...).want(200); !strings.Contains(asked.body, "This is your own credential, and you will be signed out") {
+		t.Errorf("the page asks %s", asked.body)
+	}
+	done := r.call("POST", revoke, "", slices.Concat([]string{"Content-Type", formType}, session)...).want(200)
+	if !strings.Contains(done.body, "You have revoked root, your own credential") || !strings.Contains(done.body, `name="next" value="/credentials"`) || strings.Contains(done.body, "Sign out") ||
+		strings.Contains(done.body, ">Audit</a>") {
+		t.Errorf("afterwards the page says %s", done.body)
+	}
+	if cookie := done.cookie(); cookie == nil || cookie.MaxAge >= 0 {
+		t.Errorf("the browser keeps the cookie %v", cookie)
+	}
+	r.with(bearer(root.Secret), "GET", "/v1/keys", "").want(401)
 }
 
 // formFields are the hidden fields of the form with that action.

@@ -25,7 +25,8 @@ type signInPage struct {
 	// Issuers are the buttons of who people can sign in by instead, which lead to Begin.
 	Issuers []SignInIssuer
 	Begin   string
-	Problem string
+	// Notice is what was done, Problem what went wrong; "" for nothing.
+	Notice, Problem string
 	// Asked is false where nobody is asked for a credential.
 	Asked bool
 	// Plain tells that the page came without TLS, as far as this server can tell: then browsers don't keep the cookie.
@@ -40,11 +41,12 @@ func (h *Handler) signInPage(c *call) error {
 	if err != nil {
 		return err
 	}
-	return h.showSignIn(c, http.StatusOK, query.Get("next"), "")
+	return h.showSignIn(c, http.StatusOK, signInPage{Next: query.Get("next")})
 }
 
-func (h *Handler) showSignIn(c *call, status int, next, problem string) error {
-	page := signInPage{frame: h.frame(c, "Sign in"), Action: h.links.signIn(""), Next: localPlace(next), Problem: problem, Asked: h.authenticate != nil}
+// showSignIn shows the form, with the place to come back to and what there is to say.
+func (h *Handler) showSignIn(c *call, status int, page signInPage) error {
+	page.frame, page.Action, page.Next, page.Asked = h.frame(c, "Sign in"), h.links.signIn(""), localPlace(page.Next), h.authenticate != nil
 	page.Issuers, page.Begin = h.signInIssuers, h.links.base+"/sign-in/issuer"
 	r := c.Request()
 	page.Plain = !onThisMachine(r) && !h.overTLS(r) && r.Header.Get(headerForwardedProto) != "https"
@@ -76,7 +78,7 @@ func (h *Handler) signIn(c *call) error {
 	if refusal := (*publish.Error)(nil); errors.As(err, &refusal) && refusal.Code == publish.ErrUnauthorized {
 		// A challenge that makes no browser ask for a password.
 		c.Response().Header().Set(echo.HeaderWWWAuthenticate, bearerChallenge)
-		return h.showSignIn(c, http.StatusUnauthorized, form.Get("next"), refusal.Detail)
+		return h.showSignIn(c, http.StatusUnauthorized, signInPage{Next: form.Get("next"), Problem: refusal.Detail})
 	}
 	if err != nil {
 		return err
