@@ -40,7 +40,13 @@ func TestCredentialsPage(t *testing.T) {
 
 	request := r.formFields(page, "/credentials").Get("request")
 	typed := []string{"request", request, "name", "<ci>", "scopes", "publish:team-a/x/, read:team-a/", "expires_in", "12h"}
-	made := send("/credentials", typed...).want(201)
+	first := send("/credentials", typed...).want(201)
+	made := send("/credentials", typed...).want(201) // The page is loaded anew.
+	const worthless = "The text shown before opens nothing now."
+	if strings.Contains(first.body, worthless) || !strings.Contains(made.body, worthless) {
+		t.Errorf("the page of the repeated request is %s", made.body)
+	}
+	good(shownSecret.FindString(first.body), 401)
 	text := shownSecret.FindString(made.body)
 	if text == "" || !strings.Contains(made.body, html.EscapeString("<ci>")) || made.header.Get("Cache-Control") != "no-store" {
 		t.Fatalf("what was made is %s", made.body)
@@ -77,6 +83,9 @@ func TestCredentialsPage(t *testing.T) {
 	// A rotation shows the new text, and lets the old one end when it was told to.
 	id := regexp.MustCompile(`action="/credentials/([0-9a-f]{16})/rotate"`).FindAllStringSubmatch(made.body, -1)[0][1]
 	rotated := send("/credentials/"+id+"/rotate", "overlap", "0s").want(201)
+	if strings.Contains(rotated.body, worthless) {
+		t.Errorf("the rotation shows %s", rotated.body)
+	}
 	next := shownSecret.FindString(rotated.body)
 	if next == "" || next == text {
 		t.Fatalf("the rotation shows %s", rotated.body)
