@@ -2,6 +2,7 @@ package web
 
 import (
 	"errors"
+	"fmt"
 	"net/http"
 	"net/url"
 	"strings"
@@ -69,7 +70,7 @@ func (h *Handler) signIn(c *call) error {
 	}
 	attempt, wait := h.signIns.begin(h.callerOf(c.Request()), h.now())
 	if wait > 0 {
-		return tooManySignIns(wait)
+		return h.tooManySignIns(c, form.Get("next"), wait)
 	}
 	id, err := h.signInBy(c, form.Get("credential"))
 	if !errors.Is(err, publish.ErrUnauthorized) {
@@ -89,10 +90,12 @@ func (h *Handler) signIn(c *call) error {
 
 var errNobodySignsIn = &publish.Error{Code: publish.ErrForbidden, Detail: "this server asks nobody for a credential, so nobody signs in"}
 
-func tooManySignIns(wait time.Duration) error {
-	return &publish.Error{
-		Code: publish.ErrRateLimited, RetryAfterMillis: wait.Milliseconds(), Detail: "too many sign-ins from your address have failed; try again after Retry-After",
-	}
+// tooManySignIns shows the form again, and says when to send it.
+func (h *Handler) tooManySignIns(c *call, next string, wait time.Duration) error {
+	refusal := &publish.Error{Code: publish.ErrRateLimited, RetryAfterMillis: wait.Milliseconds()}
+	setRetryAfter(c.Response().Header(), refusal)
+	problem := fmt.Sprintf("Too many sign-ins from your address have failed; try again in %d s.", max(1, wholeSeconds(wait)))
+	return h.showSignIn(c, refusal.Code.Kind().Status, signInPage{Next: next, Problem: problem})
 }
 
 func (h *Handler) signInBy(c *call, text string) (publish.SessionID, error) {

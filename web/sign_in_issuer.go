@@ -144,7 +144,7 @@ func (h *Handler) endSignIn(c *call) error {
 	// Answers that belong to no attempt aren't counted: pages of other sites could make anybody's browser send some.
 	attempt, wait := h.signIns.begin(h.callerOf(r), h.now())
 	if wait > 0 {
-		return tooManySignIns(wait)
+		return h.tooManySignIns(c, flow.Next, wait)
 	}
 	caller, err := issuer.Redeem(r.Context(), h.flowOf(flow), code, query.Get("iss"))
 	if !errors.Is(err, publish.ErrUnauthorized) {
