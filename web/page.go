@@ -112,11 +112,13 @@ func (h *Handler) problemPage(c *call) error {
 // errorPage tells people what an address of a page came to.
 type errorPage struct {
 	frame
-	Kind      publish.Kind
-	Problem   string // the address of the page about its kind
-	Detail    string
-	Fields    []publish.Field
-	RequestID string
+	Kind    publish.Kind
+	Problem string // the address of the page about its kind
+	Detail  string
+	// Explanation is that of its kind, or what helps against this one.
+	Explanation string
+	Fields      []publish.Field
+	RequestID   string
 }
 
 // wantsPage reports whether people asked for a page: by an address that isn't the API's, with a browser.

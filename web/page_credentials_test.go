@@ -78,6 +78,9 @@ func TestCredentialsPage(t *testing.T) {
 		if alert := alertTag.FindStringSubmatch(got.body); alert == nil || !strings.Contains(alert[1], test.said) || !strings.Contains(got.body, html.EscapeString(test.fields[1])) {
 			t.Errorf("%s: the page says %q", name, alert)
 		}
+		if _, form, _ := strings.Cut(got.body, "Make a credential</h2>"); !alertTag.MatchString(form) || !strings.Contains(form, ` autofocus aria-describedby="refused"`) {
+			t.Errorf("%s: it isn't said at the form: %s", name, got.body)
+		}
 	}
 
 	// A rotation shows the new text, and lets the old one end when it was told to.
@@ -93,7 +96,9 @@ func TestCredentialsPage(t *testing.T) {
 	good(text, 401)
 	good(next, 200)
 	send("/credentials/"+id+"/rotate", "overlap", "0s").want(409)
-	send("/credentials/"+id+"/rotate", "overlap", "long").want(400)
+	if got := send("/credentials/"+id+"/rotate", "overlap", "long").want(400); strings.Count(got.body, `role="alert"`) != 1 || strings.Contains(got.body, "autofocus") {
+		t.Errorf("a refused rotation shows %s", got.body)
+	}
 	latest := regexp.MustCompile(`action="/credentials/([0-9a-f]{16})/rotate"`).FindAllStringSubmatch(rotated.body, -1)[0][1]
 	revoke := "/credentials/" + latest + "/revoke"
 	asked := r.call("GET", revoke, "", session...).want(200)
@@ -165,6 +170,18 @@ func (r *rig) formFields(page answer, action string) url.Values {
 		fields.Set(input[1], html.UnescapeString(input[2]))
 	}
 	return fields
+}
+
+// Who may not do something is told what it takes, by the name that he has, and nothing about programs or other causes.
+func TestForbiddenPage(t *testing.T) {
+	t.Parallel()
+	r := newSignRig(t, web.Options{})
+	mia := r.make("acme mia@acme.example", "read:press/")
+	page := r.with(bearer(mia.Secret), "GET", "/credentials", "", "Accept", "text/html").want(403)
+	if !strings.Contains(page.body, "<bdi>acme mia@acme.example may not do this: it takes the verb admin") || !strings.Contains(page.body, "Who is an admin of these keys") ||
+		strings.Contains(page.body, "the member scope") || strings.Contains(page.body, "another site") {
+		t.Errorf("the page is %s", page.body)
+	}
 }
 
 // Long lists have pages.
