@@ -27,6 +27,7 @@ type keyPage struct {
 	Preview    *preview // of the primary file, nil where there is none
 	Done       string   // what has just been done to it here
 	Actions    *actionsView
+	Grantee    publish.Actor // of the lease
 }
 
 // shownVersion is the current version of a key, as its page shows it.
@@ -83,6 +84,7 @@ func (h *Handler) keyPage(c *call) error {
 	if err != nil {
 		return err
 	}
+	page.Grantee = state.grantee
 	if page.Actions = h.actions(c, state); page.Actions.Upload != nil {
 		page.Scripts = append(page.Scripts, h.links.static("upload.js"))
 	}
