@@ -37,6 +37,8 @@ type RotateCredentialRequest struct {
 type IssuedCredential struct {
 	Credential
 	Secret Secret `json:"-"`
+	// Repeated tells that the request had been answered before: the text of that answer opens nothing now.
+	Repeated bool `json:"-"`
 }
 
 // CreateCredential makes a credential. Scopes beyond Admin are forbidden. Repeating a request whose answer was lost, with its RequestID, gives the same
@@ -57,11 +59,11 @@ func (s *Service) CreateCredential(ctx context.Context, req CreateCredentialRequ
 			})
 		}
 	}
-	secret, id := NewSecret(), requestID(req.RequestID)
+	secret, id := NewSecret(), NewCredentialID()
 	made, err := s.Pointers.CreateCredential(ctx, NewCredential{
-		ID: NewCredentialID(), Hash: secret.Hash(), Name: req.Name, Scopes: req.Scopes, Lifetime: lifetimeOr(req.Lifetime), By: req.By, RequestID: id,
+		ID: id, Hash: secret.Hash(), Name: req.Name, Scopes: req.Scopes, Lifetime: lifetimeOr(req.Lifetime), By: req.By, RequestID: requestID(req.RequestID),
 	})
-	return s.issued(ctx, made, secret, err)
+	return s.issued(ctx, made, id, secret, err)
 }
 
 // RotateCredential makes a credential in the place of another, which ends after the overlap. One with scopes beyond Admin reads as not found.
@@ -78,22 +80,22 @@ func (s *Service) RotateCredential(ctx context.Context, req RotateCredentialRequ
 	if err := s.administered(ctx, req.ID, req.Admin); err != nil {
 		return IssuedCredential{}, err
 	}
-	secret, id := NewSecret(), requestID(req.RequestID)
+	secret, id := NewSecret(), NewCredentialID()
 	defer s.sessions.forget(req.ID)
 	defer s.callers.forget(req.ID)
 	made, err := s.Pointers.ReplaceCredential(ctx, Replacement{
-		Of: req.ID, ID: NewCredentialID(), Hash: secret.Hash(), Lifetime: lifetimeOr(req.Lifetime), Overlap: req.Overlap, By: req.By, RequestID: id,
+		Of: req.ID, ID: id, Hash: secret.Hash(), Lifetime: lifetimeOr(req.Lifetime), Overlap: req.Overlap, By: req.By, RequestID: requestID(req.RequestID),
 	})
-	return s.issued(ctx, made, secret, err)
+	return s.issued(ctx, made, id, secret, err)
 }
 
-// issued gives a credential out. If the request was a repetition, the text that it had before is worth nothing now.
-func (s *Service) issued(ctx context.Context, made Credential, secret Secret, err error) (IssuedCredential, error) {
+// issued gives a credential out. If the request was a repetition, the credential isn't the one that was drawn for it, and the text that it had before is worth nothing now.
+func (s *Service) issued(ctx context.Context, made Credential, drawn CredentialID, secret Secret, err error) (IssuedCredential, error) {
 	if err != nil {
 		return IssuedCredential{}, s.refused(ctx, err)
 	}
 	s.callers.forget(made.ID)
-	return IssuedCredential{made, secret}, nil
+	return IssuedCredential{Credential: made, Secret: secret, Repeated: made.ID != drawn}, nil
 }
 
 // RevokeCredential ends a credential for good: in this process at once, in others as soon as they forget it, within 5 s. Repeating it is no error. admin is
@@ -141,16 +143,25 @@ func (s *Service) Credentials(ctx context.Context, after CredentialID, limit int
 	}
 }
 
+// Credential returns one. A credential with scopes beyond admin reads as not found.
+func (s *Service) Credential(ctx context.Context, id CredentialID, admin Reach) (Credential, error) {
+	c, err := s.Pointers.Credential(ctx, id)
+	if err == nil && !c.Scopes.Within(admin) {
+		err = &Error{Code: ErrNotFound, Operation: OperationCredential}
+	}
+	if err != nil {
+		return Credential{}, s.refused(ctx, err)
+	}
+	return c, nil
+}
+
 // administered checks that a credential opens nothing beyond admin. Its scopes never change, so what is found here holds later.
 func (s *Service) administered(ctx context.Context, id CredentialID, admin Reach) error {
 	if admin.All() {
 		return nil
 	}
-	c, err := s.Pointers.Credential(ctx, id)
-	if err == nil && !c.Scopes.Within(admin) {
-		err = &Error{Code: ErrNotFound, Operation: OperationCredential}
-	}
-	return s.refused(ctx, err)
+	_, err := s.Credential(ctx, id, admin)
+	return err
 }
 
 func validateCredential(name string, scopes Scopes, lifetime Lifetime) error {

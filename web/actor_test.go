@@ -78,3 +78,18 @@ func TestHistoryTellsWhoseCredential(t *testing.T) {
 		}
 	}
 }
+
+// Who is about to break a lease sees whose it is, on the page of the key and in the form. Who reads the key because it is public doesn't.
+func TestKeyPageTellsWhoseLease(t *testing.T) {
+	t.Parallel()
+	r, known := newAuthRig(t, web.Options{PublicRead: publish.ReachOf("open")})
+	farm, boss := known.issue(t, "render farm", "publish"), known.issue(t, "boss", "admin")
+	r.grantTo(farm, "open")
+	const told = "<bdi>test</bdi> as <bdi>render farm</bdi> from 127.0.0.1 "
+	r.with(boss, "GET", "/k/open", "").want(200).shows(told+"has token 1", told+"holds the key")
+	r.with(boss, "GET", "/k/open/-/break-lease", "").want(200).shows(told + "holds the key")
+	r.with(farm, "GET", "/k/open", "").want(200).shows("<bdi>test</bdi> as <bdi>render farm</bdi> has token 1")
+	r.call("GET", "/k/open", "").want(200).shows("<bdi>test</bdi> has token 1")
+	r.pointers.Expire("open")
+	r.with(farm, "GET", "/k/open", "").want(200).shows("<bdi>test</bdi> as <bdi>render farm</bdi> had token 1")
+}

@@ -108,7 +108,7 @@ func (c *call) requireAny(n need) error {
 		return nil
 	case c.caller.Known():
 		refusal := c.forbidden(publish.Scope{Verb: n.verb})
-		refusal.Detail = "the credential " + c.caller.Name + " may not do this: it takes the verb " + n.verb.String() + ", on all keys or on some"
+		refusal.Detail = c.caller.Name + " may not do this: it takes the verb " + n.verb.String() + ", on all keys or on some"
 		return refusal
 	case n.of == ofAny && !c.allowed(n.verb).Empty():
 		return nil
@@ -143,7 +143,7 @@ func (c *call) hidden(key publish.Key) error {
 func (c *call) forbidden(scope publish.Scope) *publish.Error {
 	return &publish.Error{
 		Code: publish.ErrForbidden, Scope: scope.String(),
-		Detail: "the credential " + c.caller.Name + " may not do this: it takes the scope " + scope.String() + ", or one that includes it",
+		Detail: c.caller.Name + " may not do this: it takes the scope " + scope.String() + ", or one that includes it",
 	}
 }
 

@@ -18,7 +18,7 @@ import (
 var embedded embed.FS
 
 // pages holds the templates. Each page has the frame that all share, the parts (part_*.html) that any may use, and its own file, which defines "main".
-var pages = parsePages("action", "activity", "audit", "compare", "credentials", "error", "generation", "history", "key", "keys", "leases", "leave", "policies", "problem", "rejections", "sign_in", "upload")
+var pages = parsePages("action", "activity", "audit", "compare", "credentials", "error", "generation", "history", "key", "keys", "leases", "leave", "policies", "problem", "rejections", "revoke", "sign_in", "upload")
 
 func parsePages(names ...string) map[string]*template.Template {
 	all := map[string]*template.Template{}
@@ -112,11 +112,13 @@ func (h *Handler) problemPage(c *call) error {
 // errorPage tells people what an address of a page came to.
 type errorPage struct {
 	frame
-	Kind      publish.Kind
-	Problem   string // the address of the page about its kind
-	Detail    string
-	Fields    []publish.Field
-	RequestID string
+	Kind    publish.Kind
+	Problem string // the address of the page about its kind
+	Detail  string
+	// Explanation is that of its kind, or what helps against this one.
+	Explanation string
+	Fields      []publish.Field
+	RequestID   string
 }
 
 // wantsPage reports whether people asked for a page: by an address that isn't the API's, with a browser.

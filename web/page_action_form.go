@@ -29,6 +29,7 @@ type actionForm struct {
 	Pointer  *publish.Pointer
 	Lease    *publish.Holding
 	Pinned   *publish.Pin
+	Grantee  publish.Actor // of the lease
 	Versions []offeredVersion
 	Confirm  string
 	// By is the name of the credential of who acts; "" where people say who they are.
@@ -86,6 +87,7 @@ type actionPage struct {
 type keyState struct {
 	pointer  *publish.Pointer
 	lease    *publish.Holding // that runs
+	grantee  publish.Actor    // who was granted the newest lease
 	pinned   *publish.Pin
 	versions []offeredVersion
 	receipts []publish.Receipt // of the newest versions
@@ -99,6 +101,11 @@ func (h *Handler) keyState(ctx context.Context, overview publish.Overview) (stat
 	history, err := h.service.History(ctx, overview.Key, 0, offeredVersions)
 	if err != nil {
 		return state, err
+	}
+	for _, g := range history.Generations {
+		if overview.Lease != nil && g.Token == overview.Lease.Token {
+			state.grantee = g.Actor
+		}
 	}
 	state.receipts = receiptsOf(history)
 	for _, receipt := range state.receipts {
@@ -131,7 +138,7 @@ func (h *Handler) actions(c *call, state keyState) *actionsView {
 func (h *Handler) form(c *call, a *action, state keyState, typed url.Values, problem string) actionForm {
 	f := actionForm{
 		action: a, Key: c.key, By: c.caller.Name, URL: h.links.action(c.key, a.Name), Back: h.links.keyPage(c.key), Request: typed.Get("request"),
-		Pointer: state.pointer, Lease: state.lease, Pinned: state.pinned, Form: typed, Problem: problem,
+		Pointer: state.pointer, Lease: state.lease, Pinned: state.pinned, Grantee: state.grantee, Form: typed, Problem: problem,
 	}
 	if f.Request == "" {
 		f.Request = publish.NewLeaseID().Hex()

@@ -9,7 +9,7 @@ import (
 	"github.com/pawlhq/pawl/publish"
 )
 
-// credentialsPage is the list of credentials, and the forms that make, rotate and revoke them.
+// credentialsPage is the list of credentials, and the forms that make and rotate them.
 type credentialsPage struct {
 	frame
 	Rows   []credentialRow
@@ -18,7 +18,9 @@ type credentialsPage struct {
 	// Asked is false where nobody is asked for a credential, and nobody makes one.
 	Asked bool
 	// Issued is the credential that was just made: its text is shown this once.
-	Issued  *publish.IssuedCredential
+	Issued *publish.IssuedCredential
+	// Revoked is the one that was just revoked, nil for none.
+	Revoked *publish.Credential
 	Request string
 	Form    url.Values // what the form holds that was refused
 	Problem string     // why it was
@@ -26,8 +28,9 @@ type credentialsPage struct {
 
 type credentialRow struct {
 	publish.Credential
-	// Rotate and Revoke are "" for one that isn't active.
+	// Rotate is where its form leads, Revoke is the page that asks before; "" for one that isn't active.
 	Rotate, Revoke string
+	Own            bool // the one that the caller shows
 	Request        string
 	Overlaps       []link // how long the old one may stay good
 }
@@ -47,11 +50,17 @@ var (
 
 // credentialsPage shows the credentials that open nothing beyond what the caller is admin of.
 func (h *Handler) credentialsPage(c *call) error {
-	query, err := c.query("after")
+	query, err := c.query("after", "revoked")
 	if err != nil {
 		return err
 	}
-	return h.showCredentials(c, http.StatusOK, query.Get("after"), credentialsPage{})
+	page := credentialsPage{}
+	if text := query.Get("revoked"); text != "" {
+		if page.Revoked, err = h.revokedCredential(c, text); err != nil {
+			return err
+		}
+	}
+	return h.showCredentials(c, http.StatusOK, query.Get("after"), page)
 }
 
 // createCredentialOnPage makes a credential, and shows its text this once.
@@ -96,17 +105,6 @@ func (h *Handler) rotateCredentialOnPage(c *call) error {
 	})
 }
 
-// revokeCredentialOnPage ends one.
-func (h *Handler) revokeCredentialOnPage(c *call) error {
-	return h.changeCredential(c, nil, func(_ url.Values, by publish.Operator, _ publish.LeaseID) (*publish.IssuedCredential, error) {
-		id, err := publish.ParseCredentialID(c.Param("id"))
-		if err == nil {
-			_, err = h.service.RevokeCredential(c.Request().Context(), id, by, c.allowed(publish.VerbAdmin))
-		}
-		return nil, err
-	})
-}
-
 // changeCredential does what a form asks for and shows the page again: with the text of what was made, or with what is wrong and all that was typed.
 func (h *Handler) changeCredential(c *call, fields []string, change func(url.Values, publish.Operator, publish.LeaseID) (*publish.IssuedCredential, error)) error {
 	by, request, err := c.credentialOperator()
@@ -129,8 +127,6 @@ func (h *Handler) changeCredential(c *call, fields []string, change func(url.Val
 		return h.showCredentials(c, refusal.Code.Kind().Status, "", credentialsPage{Form: form, Problem: saidField(refusal)})
 	case err != nil:
 		return err
-	case issued == nil:
-		return c.Redirect(http.StatusSeeOther, h.links.credentials(""))
 	}
 	return h.showCredentials(c, http.StatusCreated, "", credentialsPage{Issued: issued})
 }
@@ -150,9 +146,9 @@ func (h *Handler) showCredentials(c *call, status int, text string, page credent
 	page.frame, page.Action, page.Asked, page.Request = h.frame(c, "Credentials"), h.links.credentials(""), c.asked, publish.NewLeaseID().Hex()
 	page.noStore = true
 	for _, made := range list.Credentials {
-		row := credentialRow{Credential: made, Request: publish.NewLeaseID().Hex(), Overlaps: offeredOverlaps}
+		row := credentialRow{Credential: made, Own: made.ID == c.caller.Credential, Request: publish.NewLeaseID().Hex(), Overlaps: offeredOverlaps}
 		if row.Good() && c.asked {
-			row.Revoke = page.Action + "/" + string(made.ID) + "/revoke"
+			row.Revoke = h.links.revoke(made.ID)
 			if made.ReplacedBy == "" {
 				row.Rotate = page.Action + "/" + string(made.ID) + "/rotate"
 			}

@@ -40,7 +40,13 @@ func TestCredentialsPage(t *testing.T) {
 
 	request := r.formFields(page, "/credentials").Get("request")
 	typed := []string{"request", request, "name", "<ci>", "scopes", "publish:team-a/x/, read:team-a/", "expires_in", "12h"}
-	made := send("/credentials", typed...).want(201)
+	first := send("/credentials", typed...).want(201)
+	made := send("/credentials", typed...).want(201) // The page is loaded anew.
+	const worthless = "The text shown before opens nothing now."
+	if strings.Contains(first.body, worthless) || !strings.Contains(made.body, worthless) {
+		t.Errorf("the page of the repeated request is %s", made.body)
+	}
+	good(shownSecret.FindString(first.body), 401)
 	text := shownSecret.FindString(made.body)
 	if text == "" || !strings.Contains(made.body, html.EscapeString("<ci>")) || made.header.Get("Cache-Control") != "no-store" {
 		t.Fatalf("what was made is %s", made.body)
@@ -72,11 +78,17 @@ func TestCredentialsPage(t *testing.T) {
 		if alert := alertTag.FindStringSubmatch(got.body); alert == nil || !strings.Contains(alert[1], test.said) || !strings.Contains(got.body, html.EscapeString(test.fields[1])) {
 			t.Errorf("%s: the page says %q", name, alert)
 		}
+		if _, form, _ := strings.Cut(got.body, "Make a credential</h2>"); !alertTag.MatchString(form) || !strings.Contains(form, ` autofocus aria-describedby="refused"`) {
+			t.Errorf("%s: it isn't said at the form: %s", name, got.body)
+		}
 	}
 
 	// A rotation shows the new text, and lets the old one end when it was told to.
 	id := regexp.MustCompile(`action="/credentials/([0-9a-f]{16})/rotate"`).FindAllStringSubmatch(made.body, -1)[0][1]
 	rotated := send("/credentials/"+id+"/rotate", "overlap", "0s").want(201)
+	if strings.Contains(rotated.body, worthless) {
+		t.Errorf("the rotation shows %s", rotated.body)
+	}
 	next := shownSecret.FindString(rotated.body)
 	if next == "" || next == text {
 		t.Fatalf("the rotation shows %s", rotated.body)
@@ -84,24 +96,66 @@ func TestCredentialsPage(t *testing.T) {
 	good(text, 401)
 	good(next, 200)
 	send("/credentials/"+id+"/rotate", "overlap", "0s").want(409)
-	send("/credentials/"+id+"/rotate", "overlap", "long").want(400)
+	if got := send("/credentials/"+id+"/rotate", "overlap", "long").want(400); strings.Count(got.body, `role="alert"`) != 1 || strings.Contains(got.body, "autofocus") {
+		t.Errorf("a refused rotation shows %s", got.body)
+	}
 	latest := regexp.MustCompile(`action="/credentials/([0-9a-f]{16})/rotate"`).FindAllStringSubmatch(rotated.body, -1)[0][1]
-	if got := send("/credentials/" + latest + "/revoke").want(303); got.header.Get("Location") != "/credentials" {
-		t.Errorf("it leads to %v", got.header)
+	revoke := "/credentials/" + latest + "/revoke"
+	asked := r.call("GET", revoke, "", session...).want(200)
+	if !strings.Contains(asked.body, `method="post" action="`+revoke+`"`) || !strings.Contains(asked.body, "Cancel") || strings.Contains(asked.body, "your own") {
+		t.Errorf("before it is revoked the page asks %s", asked.body)
+	}
+	good(next, 200)
+	if early := r.call("GET", "/credentials?revoked="+latest, "", session...).want(200); strings.Contains(early.body, "is revoked") {
+		t.Error("a link says of a good credential that it is revoked")
+	}
+	said := send(revoke).want(303).header.Get("Location")
+	if page := r.call("GET", said, "", session...).want(200); !strings.Contains(page.body, `<code>`+latest+`</code> is revoked.`) {
+		t.Errorf("%s says %s", said, page.body)
 	}
 	good(next, 401)
+	if again := r.call("GET", revoke, "", session...).want(200); strings.Contains(again.body, `action="`+revoke) || !strings.Contains(again.body, "it is revoked") {
+		t.Errorf("the page of a revoked one is %s", again.body)
+	}
 
 	// Others' don't exist.
 	for _, verb := range []string{"rotate", "revoke"} {
 		send("/credentials/" + string(root.ID) + "/" + verb).want(404)
 		send("/credentials/nonsense/" + verb).want(400)
 	}
+	r.call("GET", "/credentials/"+string(root.ID)+"/revoke", "", session...).want(404)
+	r.call("GET", "/credentials?revoked="+string(root.ID), "", session...).want(404)
 	good(root.Secret.Reveal(), 200)
 	for _, secret := range []string{text, next} {
 		if strings.Contains(r.log.String(), secret) {
 			t.Error("a text is in the log")
 		}
 	}
+}
+
+// Who revokes the credential that he has signed in with is told so before, and, signed out, after.
+func TestRevokeOwnCredential(t *testing.T) {
+	t.Parallel()
+	r := newSignRig(t, web.Options{})
+	root := r.make("root", "admin")
+	session := browser(r.signIn(root.Secret.Reveal(), "").want(303).cookie())
+	list := r.call("GET", "/credentials", "", session...).want(200)
+	revoke := "/credentials/" + string(root.ID) + "/revoke"
+	if strings.Contains(list.body, `action="`+revoke) || !strings.Contains(list.body, `href="`+revoke+`"`) || !strings.Contains(list.body, ">yours<") {
+		t.Errorf("the list is %s", list.body)
+	}
+	if asked := r.call("GET", revoke, "", session...).want(200); !strings.Contains(asked.body, "This is your own credential, and you will be signed out") {
+		t.Errorf("the page asks %s", asked.body)
+	}
+	done := r.call("POST", revoke, "", slices.Concat([]string{"Content-Type", formType}, session)...).want(200)
+	if !strings.Contains(done.body, "You have revoked root, your own credential") || !strings.Contains(done.body, `name="next" value="/credentials"`) || strings.Contains(done.body, "Sign out") ||
+		strings.Contains(done.body, ">Audit</a>") {
+		t.Errorf("afterwards the page says %s", done.body)
+	}
+	if cookie := done.cookie(); cookie == nil || cookie.MaxAge >= 0 {
+		t.Errorf("the browser keeps the cookie %v", cookie)
+	}
+	r.with(bearer(root.Secret), "GET", "/v1/keys", "").want(401)
 }
 
 // formFields are the hidden fields of the form with that action.
@@ -116,6 +170,18 @@ func (r *rig) formFields(page answer, action string) url.Values {
 		fields.Set(input[1], html.UnescapeString(input[2]))
 	}
 	return fields
+}
+
+// Who may not do something is told what it takes, by the name that he has, and nothing about programs or other causes.
+func TestForbiddenPage(t *testing.T) {
+	t.Parallel()
+	r := newSignRig(t, web.Options{})
+	mia := r.make("acme mia@acme.example", "read:press/")
+	page := r.with(bearer(mia.Secret), "GET", "/credentials", "", "Accept", "text/html").want(403)
+	if !strings.Contains(page.body, "<bdi>acme mia@acme.example may not do this: it takes the verb admin") || !strings.Contains(page.body, "Who is an admin of these keys") ||
+		strings.Contains(page.body, "the member scope") || strings.Contains(page.body, "another site") {
+		t.Errorf("the page is %s", page.body)
+	}
 }
 
 // Long lists have pages.

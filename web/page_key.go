@@ -27,6 +27,7 @@ type keyPage struct {
 	Preview    *preview // of the primary file, nil where there is none
 	Done       string   // what has just been done to it here
 	Actions    *actionsView
+	Grantee    publish.Actor // of the lease
 }
 
 // shownVersion is the current version of a key, as its page shows it.
@@ -83,6 +84,7 @@ func (h *Handler) keyPage(c *call) error {
 	if err != nil {
 		return err
 	}
+	page.Grantee = state.grantee
 	if page.Actions = h.actions(c, state); page.Actions.Upload != nil {
 		page.Scripts = append(page.Scripts, h.links.static("upload.js"))
 	}
@@ -136,19 +138,22 @@ func (h *Handler) shownVersion(ctx context.Context, pointer publish.Pointer, kno
 	return shown, nil
 }
 
-// commands are the lines that fetch what is current.
+// commands are the lines that fetch what is current. That of curl shows a credential by the variable that the pawl command reads it from.
 func (h *Handler) commands(shown *shownVersion, origin string) []command {
-	key := keyWord(shown.Key)
+	key, curl := keyWord(shown.Key), "curl"
+	if h.authenticate != nil && !h.public.Has(shown.Key) {
+		curl += ` -H "Authorization: Bearer $PAWL_CREDENTIAL"`
+	}
 	lines := []command{
 		{"What is current", origin + h.links.current(shown.Key)},
 		{"This version, for ever", origin + shown.Permanent},
-		{"With curl", "curl -fsSL -o " + fileWord(path.Base(string(shown.Primary))) + " " + shellWord(origin+h.links.current(shown.Key))},
+		{"With curl", curl + " -fsSL -o " + fileWord(path.Base(string(shown.Primary))) + " " + shellWord(origin+h.links.current(shown.Key))},
 		{"With pawl", "pawl get -o " + fileWord(path.Base(string(shown.Primary))) + " " + key},
 	}
 	if shown.Primary == "" {
 		archive := h.links.archive(shown.Key, shown.Token, zipFormat)
 		lines[0].Text = origin + h.links.key(shown.Key)
-		lines[2].Text = "curl -fsS -o " + fileWord(path.Base(string(shown.Key))+zipFormat.suffix) + " " + shellWord(origin+archive)
+		lines[2].Text = curl + " -fsS -o " + fileWord(path.Base(string(shown.Key))+zipFormat.suffix) + " " + shellWord(origin+archive)
 		lines[3].Text = "pawl get --dir FOLDER " + key
 	}
 	return lines

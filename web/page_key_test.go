@@ -27,6 +27,28 @@ func TestKeyPage(t *testing.T) {
 	r.call("GET", "/k/set/one", "", "X-Forwarded-Proto", "https").want(200).shows("curl -fsSL -o f.png https://127.0.0.1")
 }
 
+// The lines of curl show a credential where the server asks for one.
+func TestKeyPageCommands(t *testing.T) {
+	t.Parallel()
+	r, known := newAuthRig(t, web.Options{PublicRead: publish.ReachOf("open/")})
+	root := known.issue(t, "root", "admin")
+	for key, asks := range map[string]bool{"kept/one": true, "open/one": false, "kept/set": true, "open/set": false} {
+		w := r.grantTo(root, key)
+		w.put("f", "x", root...).want(201)
+		if strings.HasSuffix(key, "/set") { // Its line fetches an archive.
+			w.put("g", "x", root...).want(201)
+		}
+		w.publish(`{}`, root...).want(200)
+		want := "<code>curl -fsS"
+		if asks {
+			want = `<code>curl -H &#34;Authorization: Bearer $PAWL_CREDENTIAL&#34; -fsS`
+		}
+		if page := r.with(root, "GET", "/k/"+key, "").want(200); !strings.Contains(page.body, want) {
+			t.Errorf("%s: the page says %s", key, page.body)
+		}
+	}
+}
+
 // TestKeyPageStates reads the page of a key in each state that it can be in.
 func TestKeyPageStates(t *testing.T) {
 	t.Parallel()

@@ -86,7 +86,13 @@ func setRetryAfter(header http.Header, refusal *publish.Error) {
 func (h *Handler) writeErrorPage(c echo.Context, refusal *publish.Error, id string) {
 	kind := refusal.Code.Kind()
 	page := errorPage{
-		frame: h.frame(c, kind.Title), Kind: kind, Problem: h.links.problem(refusal.Code), Detail: refusal.Detail, Fields: refusal.Fields, RequestID: id,
+		frame: h.frame(c, kind.Title), Kind: kind, Problem: h.links.problem(refusal.Code), Detail: refusal.Detail, Explanation: kind.Explanation, Fields: refusal.Fields, RequestID: id,
+	}
+	if refusal.Code == publish.ErrForbidden && refusal.Detail != "" { // That says which of its causes it is.
+		page.Explanation = ""
+		if refusal.Scope != "" {
+			page.Explanation = "Who is an admin of these keys can give it to you."
+		}
 	}
 	if err := renderAs(c, kind.Status, "error", page); err != nil {
 		h.log.ErrorContext(c.Request().Context(), "error_page_failed", "request_id", id, "error", err)

@@ -131,6 +131,7 @@ func routes() []route {
 		{get, "/credentials", anywhere(admin), (*Handler).credentialsPage},
 		{post, "/credentials", anywhere(admin), (*Handler).createCredentialOnPage},
 		{post, "/credentials/:id/rotate", anywhere(admin), (*Handler).rotateCredentialOnPage},
+		{get, "/credentials/:id/revoke", anywhere(admin), (*Handler).revokePage},
 		{post, "/credentials/:id/revoke", anywhere(admin), (*Handler).revokeCredentialOnPage},
 		{get, "/sign-in", open(), (*Handler).signInPage},
 		{post, "/sign-in", open(), (*Handler).signIn},

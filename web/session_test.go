@@ -267,10 +267,10 @@ func TestFailedSignIns(t *testing.T) {
 			t.Errorf("%q is repeated", bad)
 		}
 	}
-	got := r.signIn(mia.Secret.Reveal(), "")
-	got.wantProblem(publish.ErrRateLimited)
-	if got.header.Get("Retry-After") == "" || got.cookie() != nil {
-		t.Errorf("one too many is answered with %v", got.header)
+	got := r.signIn(mia.Secret.Reveal(), "/k/x").want(429)
+	wait := got.header.Get("Retry-After")
+	if wait == "" || got.cookie() != nil || !strings.Contains(got.body, "Too many sign-ins from your address have failed; try again in "+wait+" s.") || !strings.Contains(got.body, `value="/k/x"`) {
+		t.Errorf("one too many is answered with %v %s", got.header, got.body)
 	}
 	// It holds up signing in and nothing else.
 	r.call("GET", "/v1/keys", "", bearer(mia.Secret)...).want(200)

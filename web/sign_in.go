@@ -2,6 +2,7 @@ package web
 
 import (
 	"errors"
+	"fmt"
 	"net/http"
 	"net/url"
 	"strings"
@@ -25,7 +26,8 @@ type signInPage struct {
 	// Issuers are the buttons of who people can sign in by instead, which lead to Begin.
 	Issuers []SignInIssuer
 	Begin   string
-	Problem string
+	// Notice is what was done, Problem what went wrong; "" for nothing.
+	Notice, Problem string
 	// Asked is false where nobody is asked for a credential.
 	Asked bool
 	// Plain tells that the page came without TLS, as far as this server can tell: then browsers don't keep the cookie.
@@ -40,11 +42,12 @@ func (h *Handler) signInPage(c *call) error {
 	if err != nil {
 		return err
 	}
-	return h.showSignIn(c, http.StatusOK, query.Get("next"), "")
+	return h.showSignIn(c, http.StatusOK, signInPage{Next: query.Get("next")})
 }
 
-func (h *Handler) showSignIn(c *call, status int, next, problem string) error {
-	page := signInPage{frame: h.frame(c, "Sign in"), Action: h.links.signIn(""), Next: localPlace(next), Problem: problem, Asked: h.authenticate != nil}
+// showSignIn shows the form, with the place to come back to and what there is to say.
+func (h *Handler) showSignIn(c *call, status int, page signInPage) error {
+	page.frame, page.Action, page.Next, page.Asked = h.frame(c, "Sign in"), h.links.signIn(""), localPlace(page.Next), h.authenticate != nil
 	page.Issuers, page.Begin = h.signInIssuers, h.links.base+"/sign-in/issuer"
 	r := c.Request()
 	page.Plain = !onThisMachine(r) && !h.overTLS(r) && r.Header.Get(headerForwardedProto) != "https"
@@ -67,7 +70,7 @@ func (h *Handler) signIn(c *call) error {
 	}
 	attempt, wait := h.signIns.begin(h.callerOf(c.Request()), h.now())
 	if wait > 0 {
-		return tooManySignIns(wait)
+		return h.tooManySignIns(c, form.Get("next"), wait)
 	}
 	id, err := h.signInBy(c, form.Get("credential"))
 	if !errors.Is(err, publish.ErrUnauthorized) {
@@ -76,7 +79,7 @@ func (h *Handler) signIn(c *call) error {
 	if refusal := (*publish.Error)(nil); errors.As(err, &refusal) && refusal.Code == publish.ErrUnauthorized {
 		// A challenge that makes no browser ask for a password.
 		c.Response().Header().Set(echo.HeaderWWWAuthenticate, bearerChallenge)
-		return h.showSignIn(c, http.StatusUnauthorized, form.Get("next"), refusal.Detail)
+		return h.showSignIn(c, http.StatusUnauthorized, signInPage{Next: form.Get("next"), Problem: refusal.Detail})
 	}
 	if err != nil {
 		return err
@@ -87,10 +90,12 @@ func (h *Handler) signIn(c *call) error {
 
 var errNobodySignsIn = &publish.Error{Code: publish.ErrForbidden, Detail: "this server asks nobody for a credential, so nobody signs in"}
 
-func tooManySignIns(wait time.Duration) error {
-	return &publish.Error{
-		Code: publish.ErrRateLimited, RetryAfterMillis: wait.Milliseconds(), Detail: "too many sign-ins from your address have failed; try again after Retry-After",
-	}
+// tooManySignIns shows the form again, and says when to send it.
+func (h *Handler) tooManySignIns(c *call, next string, wait time.Duration) error {
+	refusal := &publish.Error{Code: publish.ErrRateLimited, RetryAfterMillis: wait.Milliseconds()}
+	setRetryAfter(c.Response().Header(), refusal)
+	problem := fmt.Sprintf("Too many sign-ins from your address have failed; try again in %d s.", max(1, wholeSeconds(wait)))
+	return h.showSignIn(c, refusal.Code.Kind().Status, signInPage{Next: next, Problem: problem})
 }
 
 func (h *Handler) signInBy(c *call, text string) (publish.SessionID, error) {

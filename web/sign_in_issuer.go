@@ -132,7 +132,7 @@ func (h *Handler) endSignIn(c *call) error {
 		if h.origin != "" {
 			problem += ", at " + h.origin + h.links.signIn("")
 		}
-		return h.showSignIn(c, http.StatusBadRequest, "", problem+".")
+		return h.showSignIn(c, http.StatusBadRequest, signInPage{Problem: problem + "."})
 	}
 	if code := query.Get("error"); code != "" {
 		return h.refusedByIssuer(c, flow, issuer, code, query.Get("error_description"))
@@ -144,7 +144,7 @@ func (h *Handler) endSignIn(c *call) error {
 	// Answers that belong to no attempt aren't counted: pages of other sites could make anybody's browser send some.
 	attempt, wait := h.signIns.begin(h.callerOf(r), h.now())
 	if wait > 0 {
-		return tooManySignIns(wait)
+		return h.tooManySignIns(c, flow.Next, wait)
 	}
 	caller, err := issuer.Redeem(r.Context(), h.flowOf(flow), code, query.Get("iss"))
 	if !errors.Is(err, publish.ErrUnauthorized) {
@@ -190,7 +190,7 @@ func (h *Handler) refuseSignIn(c *call, flow keptFlow, err error) error {
 		return err
 	}
 	h.logSignIn(c, flow, err)
-	return h.showSignIn(c, refusal.Code.Kind().Status, flow.Next, problem)
+	return h.showSignIn(c, refusal.Code.Kind().Status, signInPage{Next: flow.Next, Problem: problem})
 }
 
 func (h *Handler) logSignIn(c *call, flow keptFlow, err error) {
@@ -212,7 +212,7 @@ func (h *Handler) refusedByIssuer(c *call, flow keptFlow, issuer SignInIssuer, c
 		said += " (" + foreignText(description) + ")"
 	}
 	h.logSignIn(c, flow, fmt.Errorf("the issuer answers %s", said))
-	return h.showSignIn(c, status, flow.Next, fmt.Sprintf("%s hasn't let you in: %s. %s", issuer.Label(), said, cure))
+	return h.showSignIn(c, status, signInPage{Next: flow.Next, Problem: fmt.Sprintf("%s hasn't let you in: %s. %s", issuer.Label(), said, cure)})
 }
 
 // foreignText is a stranger's text for people: without what breaks or reorders lines, and not much of it.

@@ -284,7 +284,7 @@ func TestFailedSignInsByIssuer(t *testing.T) {
 		guess(401)
 	}
 	before := r.issuers[0].Requests()
-	if got := guess(429); got.header.Get("Retry-After") == "" || r.issuers[0].Requests() != before {
+	if got := guess(429); got.header.Get("Retry-After") == "" || !strings.Contains(got.body, "Too many sign-ins from your address have failed") || r.issuers[0].Requests() != before {
 		t.Errorf("one too many is answered with %v, and the issuer had %d requests", got.header, r.issuers[0].Requests()-before)
 	}
 }

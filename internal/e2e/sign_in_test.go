@@ -29,6 +29,16 @@ func signIn(t *testing.T, tab *testenv.Tab, url, secret string) {
 // signedOut is true of the page that people sign in on.
 const signedOut = `location.pathname.endsWith("/sign-in") && document.querySelector("[name=credential]")`
 
+// headFaults is what stands wrong in the head of a page on a narrow screen, where the search has a line of its own or shares it.
+const headFaults = `(() => {
+	const box = (at) => document.querySelector(at)?.getBoundingClientRect();
+	const [search, nav, before] = [box("[role=search]"), box("header nav"), box(".account") ?? box(".brand")];
+	const faults = [...document.querySelectorAll(".account button")].filter((b) => b.scrollWidth > b.clientWidth).map((b) => b.textContent + " is wider than its button");
+	if (Math.abs(search.right - nav.right) > 1) faults.push("the search ends before its line does");
+	if (search.top >= before.bottom && Math.abs(search.left - nav.left) > 1) faults.push("there is a gap before the search");
+	return faults.join(", ");
+})()`
+
 // People sign in with a credential, see what it shows them, act under its name, and leave nothing behind: not in the browser's history, and, if they say so, not in
 // another browser, whose stream ends.
 func TestSignIn(t *testing.T) {
@@ -36,7 +46,7 @@ func TestSignIn(t *testing.T) {
 	axe, tab, other := testenv.Axe(t), testenv.Browser(t), testenv.Browser(t)
 	dsn := testenv.Postgres(t)
 	s := serve(t, dsn, directory(t), "PAWL_AUTH=required")
-	root, service := issue(t, dsn, "root", "admin")
+	root, service := issue(t, dsn, "acme maximiliane.mustermann@studio.acme.example", "admin")
 	mia, _ := issue(t, dsn, "mia", "operate:press/")
 	s.putAs(root, "press/x", "one")
 	s.putAs(root, "secret/y", "hidden")
@@ -102,15 +112,23 @@ func TestSignIn(t *testing.T) {
 				}
 			}
 		}
-		tab.Resize(320, 700)
-		if wide := eval[float64](t, tab, `document.documentElement.scrollWidth`); wide > 320 {
-			t.Errorf("%s is %g pixels wide on a screen of 320", page, wide)
+		for _, width := range []int64{320, 390} {
+			tab.Resize(width, 700)
+			if wide := eval[float64](t, tab, `document.documentElement.scrollWidth`); wide > float64(width) {
+				t.Errorf("%s is %g pixels wide on a screen of %d", page, wide, width)
+			}
+			if out := eval[string](t, tab, headFaults); out != "" {
+				t.Errorf("%s, %d pixels: %s", page, width, out)
+			}
 		}
 	}
 	accessible(tab, "what was made")
 	tab.Open(s.url + "/credentials")
 	awaitPage(t, tab, `!document.body.textContent.includes("pawl_c_") || !document.querySelector(".copyable")`)
 	accessible(tab, "the credentials")
+	press(t, tab, `a.danger[href$="/revoke"]`)
+	awaitPage(t, tab, `location.pathname.endsWith("/revoke") && document.readyState === "complete"`)
+	accessible(tab, "the form to revoke one")
 	accessible(other, "the form to sign in")
 	signIn(t, other, s.url+"/", made)
 	awaitPage(t, other, `document.querySelector(".account bdi").textContent === "jo"`)
