@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"io"
 	"log/slog"
 	"os"
@@ -61,6 +62,30 @@ func TestAuthSettings(t *testing.T) {
 		for _, key := range want.private {
 			if settings.auth.public.Has(key) {
 				t.Errorf("%s: %s is public", env, key)
+			}
+		}
+	}
+}
+
+// What counts for callers who are known alone is named at the start where nobody is asked who he is.
+func TestSettingsThatNeedAuth(t *testing.T) {
+	t.Parallel()
+	given := []string{"PAWL_LIMIT_LEASES=5", "PAWL_ORIGIN=https://pawl.example", "PAWL_SESSION_LIFETIME=2h", "PAWL_SESSION_IDLE=1h"}
+	for auth, want := range map[string]int{"PAWL_AUTH=none": len(given), "PAWL_AUTH=required": 0} {
+		var log bytes.Buffer
+		a := &app{stderr: &log, getenv: lookup(append(given, auth))}
+		settings, err := a.serverSettings(serverFlags{}, slog.LevelInfo)
+		if err != nil {
+			t.Fatal(err)
+		}
+		settings.auth.warnUnused(t.Context(), settings.log)
+		if got := strings.Count(log.String(), "level=WARN msg=setting_needs_auth"); got != want {
+			t.Errorf("%s: %d lines, want %d:\n%s", auth, got, want, &log)
+		}
+		for _, setting := range given {
+			name, _, _ := strings.Cut(setting, "=")
+			if strings.Contains(log.String(), "set PAWL_AUTH=required too, or leave "+name+" out") != (want > 0) {
+				t.Errorf("%s and %s: %s", auth, name, &log)
 			}
 		}
 	}
