@@ -31,7 +31,7 @@ func TestAuthSettings(t *testing.T) {
 		"PAWL_AUTH=Required":            {problem: "PAWL_AUTH"},
 		"PAWL_SESSION_IDLE=1m":          {problem: "PAWL_SESSION_IDLE is \"1m\"; set it to a duration of at least 5m0s"},
 		"PAWL_SESSION_LIFETIME=9999h":   {problem: "PAWL_SESSION_LIFETIME is \"9999h\"; set it to a duration of at most 720h0m0s"},
-		"PAWL_SESSION_LIFETIME=forever": {problem: "PAWL_SESSION_LIFETIME"},
+		"PAWL_SESSION_LIFETIME=30d":     {problem: "PAWL_SESSION_LIFETIME is \"30d\", which is no duration; write numbers with the units ms, s, m and h, such as \"12h0m0s\", of at least 5m0s"},
 		"PAWL_PUBLIC_READ=a/":           {problem: "set PAWL_AUTH=required too"},
 		"PAWL_AUTH=required PAWL_PUBLIC_READ=a/,b":     {required: true, public: []publish.Key{"a/x", "b", "b/x"}, private: []publish.Key{"a", "ab", "b2", "c"}},
 		"PAWL_AUTH=required PAWL_PUBLIC_READ=all":      {required: true, public: []publish.Key{"a", "all", "z/z"}},
