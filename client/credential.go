@@ -12,6 +12,9 @@ import (
 // maxCredentialBytes bounds a file that is said to hold a credential, or a token of another issuer: servers take none that is longer.
 const maxCredentialBytes = 16 << 10
 
+// ErrCredentialFile is the kind of New's error when Options.CredentialFile can't be read, or holds no credential.
+var ErrCredentialFile = errors.New("credential file")
+
 // credential is what the client shows of itself: a text that was given, or what a file holds. It may be used from many goroutines at once.
 type credential struct {
 	file string // "" for one that was given
@@ -52,16 +55,16 @@ func (c *credential) current() string {
 func readCredential(file string) (string, error) {
 	source, err := os.Open(file)
 	if err != nil {
-		return "", fmt.Errorf("credential file: %w; name a file that can be read", err)
+		return "", fmt.Errorf("%w: %w; name a file that can be read", ErrCredentialFile, err)
 	}
 	defer source.Close() //nolint:errcheck // It was only read.
 	content, err := io.ReadAll(io.LimitReader(source, maxCredentialBytes+1))
 	if err != nil {
-		return "", fmt.Errorf("credential file: %w; name a file that can be read", err)
+		return "", fmt.Errorf("%w: %w; name a file that can be read", ErrCredentialFile, err)
 	}
 	text := strings.TrimSpace(string(content))
 	if text == "" || len(content) > maxCredentialBytes || strings.ContainsFunc(text, func(r rune) bool { return r < '!' || r > '~' }) {
-		return "", fmt.Errorf("credential file: %s must hold the credential on its only line, in printable ASCII without spaces", file)
+		return "", fmt.Errorf("%w: %s must hold the credential on its only line, in printable ASCII without spaces", ErrCredentialFile, file)
 	}
 	return text, nil
 }

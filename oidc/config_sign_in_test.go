@@ -48,12 +48,12 @@ func TestClientSecretFile(t *testing.T) {
 	if err := os.WriteFile(empty, []byte("\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for _, path := range []string{empty, empty + ".not"} {
+	for path, cure := range map[string]string{empty: "write the client's secret into it", empty + ".not": "name a file that can be read"} {
 		config, err := ParseConfig([]byte(strings.Replace(goodSignIn, `"scope"`, `"client_secret_file": "`+path+`", "scope"`, 1)))
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := New(config); err == nil || !strings.HasPrefix(err.Error(), "/issuers/0/sign_in/client_secret_file: ") || !strings.Contains(err.Error(), path) {
+		if _, err := New(config); err == nil || !strings.HasPrefix(err.Error(), "/issuers/0/sign_in/client_secret_file: ") || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), cure) {
 			t.Errorf("%s: %v", path, err)
 		}
 	}

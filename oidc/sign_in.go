@@ -47,7 +47,7 @@ func newSignIn(issuer *Issuer, config SignInConfig) (*SignIn, error) {
 	}
 	text, err := os.ReadFile(config.ClientSecretFile)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%w; name a file that can be read", err)
 	}
 	if s.secret = strings.TrimSpace(string(text)); s.secret == "" {
 		return nil, fmt.Errorf("%s is empty; write the client's secret into it, or leave it out for a public client", config.ClientSecretFile)

@@ -15,8 +15,8 @@ type AuditEntry struct {
 	ID int64    `json:"id"`
 	At Time     `json:"at"`
 	By Operator `json:"by"`
-	// Action is "rollback", "retire", "pin", "unpin", "break-lease", "policy", "create-credential", "rotate-credential" or "revoke-credential"; Subject is the
-	// key, the prefix of the policy, or the id of the credential.
+	// Action is "rollback", "retire", "pin", "unpin", "break-lease", "policy", "create-credential", "rotate-credential", "revoke-credential" or "sign-out"; Subject
+	// is the key, the prefix of the policy, or the id of the credential or of who was signed out.
 	Action  string `json:"action"`
 	Subject string `json:"subject"`
 	// Before and After are what was changed, as JSON; absent where there was or is nothing.

@@ -116,6 +116,10 @@ func TestCredentialsWithinReach(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	// A name is taken for all, and that is all there is to learn.
+	if made, err := create("both", narrow, "read:team-a/"); !errors.Is(err, publish.ErrCredentialConflict) || strings.Contains(fmt.Sprintf("%+v", err), string(both.ID)) || strings.Contains(err.Error(), "team-b") {
+		t.Errorf("the name of another one gives %+v, %v", made, err)
+	}
 	for i := range 5 {
 		if _, err := create(fmt.Sprint("a", i), publish.Everything, "read"); err != nil {
 			t.Fatal(err)

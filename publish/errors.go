@@ -227,9 +227,13 @@ func invalid(pointer, format string, args ...any) *Error {
 	return InvalidField(ErrInvalidRequest, pointer, fmt.Sprintf(format, args...))
 }
 
-// InvalidField makes an error of the given kind that names one wrong field and its cure.
+// InvalidField makes an error of the given kind that names one wrong field and its cure. The pointer "" is the whole request: its detail says so itself.
 func InvalidField(code Code, pointer, detail string) *Error {
-	return &Error{Code: code, Detail: pointer + ": " + detail, Fields: []Field{{Pointer: pointer, Detail: detail}}}
+	told := detail
+	if pointer != "" {
+		told = pointer + ": " + detail
+	}
+	return &Error{Code: code, Detail: told, Fields: []Field{{Pointer: pointer, Detail: detail}}}
 }
 
 // InvalidFields makes an error of the given kind that names several wrong fields, each with its cure.

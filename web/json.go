@@ -132,14 +132,16 @@ func eachMember(data []byte, parent string, visit func(name, pointer string, val
 }
 
 func notJSON(pointer string, err error) error {
-	var syntax *json.SyntaxError
-	if errors.As(err, &syntax) {
-		return publish.InvalidField(publish.ErrInvalidRequest, pointer, fmt.Sprintf("is not well-formed JSON at byte %d", syntax.Offset))
+	detail := "must be a JSON object"
+	if syntax := (*json.SyntaxError)(nil); errors.As(err, &syntax) {
+		detail = fmt.Sprintf("is not well-formed JSON at byte %d", syntax.Offset)
+	} else if err != nil {
+		detail = "is not well-formed JSON"
 	}
-	if err != nil {
-		return publish.InvalidField(publish.ErrInvalidRequest, pointer, "is not well-formed JSON")
+	if pointer == "" {
+		detail = "the body " + detail
 	}
-	return publish.InvalidField(publish.ErrInvalidRequest, pointer, "must be a JSON object")
+	return publish.InvalidField(publish.ErrInvalidRequest, pointer, detail)
 }
 
 // setMember decodes one value. No error repeats the value: it may be a lease_id.

@@ -11,6 +11,21 @@ import (
 	"github.com/pawlhq/pawl/web"
 )
 
+// What is wrong with a body as a whole is said of it, without the name of a field.
+func TestBodyThatIsNoJSON(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, web.Options{})
+	for body, want := range map[string]string{
+		`{"holder":}`: "the body is not well-formed JSON at byte ", `{`: "the body is not well-formed JSON", `[]`: "the body must be a JSON object",
+		`{"holder":"a"} x`: "something follows the JSON object; remove it",
+	} {
+		members := r.call("POST", "/v1/keys/k/-/lease", body).want(400).wantProblem(publish.ErrInvalidRequest)
+		if detail := fmt.Sprint(members["detail"]); !strings.HasPrefix(detail, want) {
+			t.Errorf("%s: %s, want %s", body, detail, want)
+		}
+	}
+}
+
 // TestJSONIsReadStrictly covers bodies that are refused, with the pointer to what is wrong.
 func TestJSONIsReadStrictly(t *testing.T) {
 	t.Parallel()

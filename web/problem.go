@@ -39,6 +39,7 @@ func (h *Handler) writeError(err error, c echo.Context) {
 			refusal = &publish.Error{Code: refusal.Code, Detail: "this route has the methods " + allow}
 		}
 	}
+	refusal = notCovered(c, refusal)
 	setRetryAfter(header, refusal)
 	header.Set(echo.HeaderCacheControl, "no-store")
 	header.Set(echo.HeaderContentSecurityPolicy, apiPolicy)

@@ -160,6 +160,7 @@ func (h *Handler) endSignIn(c *call) error {
 	if err != nil {
 		return err
 	}
+	h.log.InfoContext(r.Context(), "signed_in", "name", caller.Name, "credential", string(caller.Credential), "issuer", flow.Issuer)
 	h.setSession(c, id)
 	return c.Redirect(http.StatusSeeOther, h.links.base+localPlace(flow.Next))
 }

@@ -4,6 +4,7 @@ import (
 	"html"
 	"net/http"
 	"net/url"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -40,6 +41,9 @@ func TestSignInByIssuer(t *testing.T) {
 	}
 	if !slices.ContainsFunc(got.cookies(), func(c *http.Cookie) bool { return c.Name == begun.cookie.Name && c.MaxAge < 0 }) {
 		t.Errorf("the attempt isn't taken away: %v", got.header)
+	}
+	if log := r.log.String(); !regexp.MustCompile(`"signed_in","name":"acme mia@acme.example","credential":"oidc-[0-9a-f]{32}","issuer":"`+regexp.QuoteMeta(r.issuers[0].URL)).MatchString(log) || strings.Count(log, "signed_in") != 1 {
+		t.Errorf("the log doesn't say who has signed in:\n%s", log)
 	}
 	page := r.call("GET", "/k/press/x", "", browser(session)...).want(200)
 	if !strings.Contains(page.body, `<bdi>acme mia@acme.example</bdi>`) || !strings.Contains(page.body, `action="/pawl/sign-out-everywhere"`) {

@@ -65,7 +65,12 @@ func (a *app) rootCommand() *cobra.Command {
 			"stderr.\n\n" + exitCodesHelp,
 		SilenceErrors: true,
 		SilenceUsage:  true,
-		Args:          cobra.NoArgs,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if err := cobra.NoArgs(cmd, args); err != nil {
+				return fmt.Errorf("%w; see: pawl --help", err)
+			}
+			return nil
+		},
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return fmt.Errorf("name a verb\n\n%s", cmd.UsageString())
 		},

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -70,16 +71,14 @@ func (a *app) credentialRotateCommand() *cobra.Command {
 	req := publish.RotateCredentialRequest{}
 	var expires string
 	cmd := &cobra.Command{
-		Use:   "rotate ID",
+		Use:   "rotate ID|NAME",
 		Short: "Make a credential in the place of another, and print it, this once",
 		Long: "Make a credential of the same name and scopes as another, and print it, this once. The other one goes on to be good for the overlap,\n" +
-			"in which whoever uses it gets the new one.",
-		Args: cobra.ExactArgs(1),
+			"in which whoever uses it gets the new one.\n\n" + namedHelp,
+		Example: "  (umask 077; pawl credential rotate ci >ci.next) && mv ci.next ci.credential",
+		Args:    cobra.ExactArgs(1),
 		RunE: a.verb(func(ctx context.Context, args []string) error {
 			var err error
-			if req.ID, err = credentialID(args[0]); err != nil {
-				return err
-			}
 			if req.Overlap < 0 || req.Overlap > publish.MaxOverlap {
 				return usageError{fmt.Errorf("--overlap %s: must be from 0s to %s", req.Overlap, publish.MaxOverlap)}
 			}
@@ -87,6 +86,9 @@ func (a *app) credentialRotateCommand() *cobra.Command {
 				return err
 			}
 			return a.withCredentials(ctx, func(keeper credentialKeeper) error {
+				if req.ID, err = named(ctx, keeper, args[0]); err != nil {
+					return err
+				}
 				made, err := keeper.RotateCredential(ctx, req)
 				if err != nil {
 					return err
@@ -106,15 +108,17 @@ func (a *app) credentialRotateCommand() *cobra.Command {
 
 func (a *app) credentialRevokeCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "revoke ID",
+		Use:   "revoke ID|NAME",
 		Short: "End a credential for good, at all servers within 5 s",
-		Args:  cobra.ExactArgs(1),
+		Long: "End a credential for good, at all servers within 5 s. One that it was rotated from stays good for the overlap: name that one by its id.\n\n" +
+			namedHelp,
+		Args: cobra.ExactArgs(1),
 		RunE: a.verb(func(ctx context.Context, args []string) error {
-			id, err := credentialID(args[0])
-			if err != nil {
-				return err
-			}
 			return a.withCredentials(ctx, func(keeper credentialKeeper) error {
+				id, err := named(ctx, keeper, args[0])
+				if err != nil {
+					return err
+				}
 				revoked, err := keeper.RevokeCredential(ctx, id)
 				if err != nil {
 					return err
@@ -140,20 +144,15 @@ func (a *app) credentialListCommand() *cobra.Command {
 		RunE: a.verb(func(ctx context.Context, _ []string) error {
 			return a.withCredentials(ctx, func(keeper credentialKeeper) error {
 				listed := publish.CredentialPage{Credentials: []publish.Credential{}}
-				for after := publish.CredentialID(""); ; {
-					page, err := keeper.Credentials(ctx, after)
+				for c, err := range everyCredential(ctx, keeper) {
 					if err != nil {
 						return err
 					}
-					for _, c := range page.Credentials {
-						if all || c.State == publish.CredentialActive {
-							listed.Credentials = append(listed.Credentials, c)
-						}
-					}
-					if after = page.Next; after == "" {
-						return a.printCredentials(listed)
+					if all || c.State == publish.CredentialActive {
+						listed.Credentials = append(listed.Credentials, c)
 					}
 				}
+				return a.printCredentials(listed)
 			})
 		}),
 	}
@@ -166,9 +165,9 @@ func (a *app) printCredentials(page publish.CredentialPage) error {
 		return a.printJSON(page)
 	}
 	a.table(func(w io.Writer) {
-		row(w, "ID\tNAME\tSCOPES\tSTATE\tEXPIRES\tLAST USED\tMADE BY")
+		row(w, "ID\tNAME\tSCOPES\tSTATE\tREPLACED BY\tEXPIRES\tLAST USED\tMADE BY")
 		for _, c := range page.Credentials {
-			row(w, "%s\t%q\t%s\t%s\t%s\t%s\t%s", c.ID, c.Name, c.Scopes, c.State, stamp(c.ExpiresAt), stamp(c.LastUsedAt), c.CreatedBy)
+			row(w, "%s\t%q\t%s\t%s\t%s\t%s\t%s\t%s", c.ID, c.Name, c.Scopes, c.State, cmp.Or(c.ReplacedBy, "-"), stamp(c.ExpiresAt), stamp(c.LastUsedAt), c.CreatedBy)
 		}
 	})
 	return nil
@@ -209,12 +208,4 @@ func (a *app) lifetime(text string) (publish.Lifetime, error) {
 		return 0, usageError{err}
 	}
 	return lifetime, nil
-}
-
-func credentialID(text string) (publish.CredentialID, error) {
-	id, err := publish.ParseCredentialID(text)
-	if err != nil {
-		return "", usageError{fmt.Errorf("%q is no id of a credential: it has 16 hex digits; see: pawl credential ls", text)}
-	}
-	return id, nil
 }

@@ -179,7 +179,7 @@ func TestServe(t *testing.T) {
 	dir := t.TempDir()
 	env := []string{
 		"PAWL_DATABASE_URL=" + emptyDatabase(t), "PAWL_BLOBS=file://" + filepath.Join(dir, "blobs"),
-		"PAWL_LISTEN=" + address, "PAWL_HOSTS=pawl.example", "PAWL_BASE_PATH=/pawl", "PAWL_LOG_FORMAT=json",
+		"PAWL_LISTEN=" + address, "PAWL_HOSTS=pawl.example", "PAWL_BASE_PATH=/pawl", "PAWL_LOG_FORMAT=json", "PAWL_SESSION_IDLE=30m",
 	}
 	if err := os.Mkdir(filepath.Join(dir, "blobs"), 0o700); err != nil {
 		t.Fatal(err)
@@ -188,6 +188,9 @@ func TestServe(t *testing.T) {
 	startPawl(t, dir, env, "migrate").exit(t, 0)
 	serve := startPawl(t, dir, env, "serve", "--drain", "1s")
 	eventually(t, "the start", func() bool { return strings.Contains(serve.stderr.String(), "server_started") })
+	if !strings.Contains(serve.stderr.String(), `"msg":"setting_needs_auth","setting":"PAWL_SESSION_IDLE"`) {
+		t.Errorf("nothing is said of a setting in vain:\n%s", serve.stderr.String())
+	}
 	call(t, []string{"PAWL_URL=http://" + address + "/pawl"}, "put", "k", os.Args[0], "--path", "a").expect(t, 0)
 	// On loopback a page whose name was bound anew to it is kept out, by the setting that names who isn't.
 	for host, want := range map[string]int{"evil.example": http.StatusForbidden, "pawl.example:443": http.StatusOK, "localhost:1": http.StatusOK} {

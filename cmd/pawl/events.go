@@ -47,7 +47,10 @@ func (a *app) atLeast(name string, least, standard time.Duration) (time.Duration
 		return standard, nil
 	}
 	d, err := time.ParseDuration(text)
-	if err != nil || d < least {
+	if err != nil {
+		return 0, configError{fmt.Errorf("%s is %q, which is no duration; write numbers with the units ms, s, m and h, such as %q, of at least %s", name, text, standard, least)}
+	}
+	if d < least {
 		return 0, configError{fmt.Errorf("%s is %q; set it to a duration of at least %s, such as %q", name, text, least, standard)}
 	}
 	return d, nil

@@ -73,9 +73,9 @@ func printHistory(w io.Writer, history publish.HistoryPage) {
 	}
 	row(w, "TOKEN\tWHAT\tWHEN\tWHO\t")
 	for _, g := range history.Generations {
-		mark := ""
+		note := cmp.Or(g.Reason, string(g.State))
 		if g.Current {
-			mark = "current"
+			note += " (current)"
 		}
 		for _, r := range g.Rejections {
 			printRejection(w, r)
@@ -86,7 +86,7 @@ func printHistory(w io.Writer, history publish.HistoryPage) {
 		if b := g.Broken; b != nil {
 			row(w, "%d\tlease broken\t%s\t%s\t%s", g.Token, stamp(&b.At), b.By, b.Reason)
 		}
-		row(w, "%d\t%s\t%s\t%s\t%s %s", g.Token, grantedAs(g), stamp(&g.GrantedAt), whoIs(g.Holder, g.Actor), cmp.Or(g.Reason, string(g.State)), mark)
+		row(w, "%d\t%s\t%s\t%s\t%s", g.Token, grantedAs(g), stamp(&g.GrantedAt), whoIs(g.Holder, g.Actor), note)
 	}
 	for _, r := range history.Lost {
 		printRejection(w, r)

@@ -37,7 +37,11 @@ func (a *app) rollbackCommand() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				return a.printReceipt(receipt, receipt.URL)
+				url := ""
+				if receipt.Primary != "" {
+					url = c.FileURL(receipt.Key, receipt.Token, receipt.Primary)
+				}
+				return a.printReceipt(receipt, url)
 			})
 		}),
 	}

@@ -114,6 +114,7 @@ func startServer(ctx context.Context, s serverSettings, migrate bool) (_ *server
 	srv.listener = s.limits.bound(srv.listener, srv.http)
 	srv.http.TLSConfig = tlsConfig
 	go func() { srv.failed <- srv.serveListener() }()
+	s.auth.warnUnused(ctx, s.log)
 	s.log.InfoContext(ctx, "server_started", "address", srv.listener.Addr().String(), "version", version(), "credentials_required", s.auth.required)
 	return srv, nil
 }

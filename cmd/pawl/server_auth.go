@@ -1,7 +1,9 @@
 package main
 
 import (
+	"context"
 	"fmt"
+	"log/slog"
 	"os"
 	"strings"
 	"time"
@@ -21,6 +23,8 @@ type authSettings struct {
 	tokens *oidc.Verifier
 	// sessionLifetime and sessionIdle are how long people stay signed in on the pages: at most, and without a use.
 	sessionLifetime, sessionIdle time.Duration
+	// unused are the settings that are made for callers who are known, where nobody is asked for a credential.
+	unused []string
 }
 
 const (
@@ -28,6 +32,9 @@ const (
 	authNone     = "none"
 	// publicAll is the word for all keys in PAWL_PUBLIC_READ.
 	publicAll = "all"
+
+	sessionLifetimeSetting = "PAWL_SESSION_LIFETIME"
+	sessionIdleSetting     = "PAWL_SESSION_IDLE"
 )
 
 func (a *app) authSettings() (s authSettings, err error) {
@@ -54,14 +61,29 @@ func (a *app) authSettings() (s authSettings, err error) {
 			return s, configError{fmt.Errorf("PAWL_OIDC: %w", err)}
 		}
 	}
+	if !s.required {
+		for _, name := range []string{"PAWL_LIMIT_LEASES", "PAWL_ORIGIN", sessionLifetimeSetting, sessionIdleSetting} {
+			if a.getenv(name) != "" {
+				s.unused = append(s.unused, name)
+			}
+		}
+	}
 	err = a.sessionSettings(&s)
 	return s, err
+}
+
+// warnUnused tells of settings that whoever has made them may believe to hold. They are no error: several servers may share one environment.
+func (s authSettings) warnUnused(ctx context.Context, log *slog.Logger) {
+	for _, name := range s.unused {
+		log.WarnContext(ctx, "setting_needs_auth", "setting", name,
+			"cure", "nobody is asked for a credential, so nobody signs in and leases are counted for nobody: set PAWL_AUTH="+authRequired+" too, or leave "+name+" out")
+	}
 }
 
 // sessionSettings reads how long sessions last. One that isn't used for its whole lifetime has ended anyway: so the default of the one setting gives way to a
 // lifetime that is shorter, and whoever asks for more is told that it can't be had.
 func (a *app) sessionSettings(s *authSettings) (err error) {
-	const lifetime, idle = "PAWL_SESSION_LIFETIME", "PAWL_SESSION_IDLE"
+	const lifetime, idle = sessionLifetimeSetting, sessionIdleSetting
 	if s.sessionLifetime, err = a.sessionSetting(lifetime, publish.DefaultSessionLifetime); err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"io"
 	"log/slog"
 	"os"
@@ -23,15 +24,15 @@ func TestAuthSettings(t *testing.T) {
 		private  []publish.Key
 		problem  string // of what is refused
 	}{
-		"":                              {private: []publish.Key{"a"}},
-		"PAWL_AUTH=none":                {private: []publish.Key{"a"}},
-		"PAWL_AUTH=required":            {required: true, private: []publish.Key{"a"}},
-		"PAWL_AUTH=yes":                 {problem: `PAWL_AUTH is "yes"; it must be required or none`},
-		"PAWL_AUTH=Required":            {problem: "PAWL_AUTH"},
-		"PAWL_SESSION_IDLE=1m":          {problem: "PAWL_SESSION_IDLE is \"1m\"; set it to a duration of at least 5m0s"},
-		"PAWL_SESSION_LIFETIME=9999h":   {problem: "PAWL_SESSION_LIFETIME is \"9999h\"; set it to a duration of at most 720h0m0s"},
-		"PAWL_SESSION_LIFETIME=forever": {problem: "PAWL_SESSION_LIFETIME"},
-		"PAWL_PUBLIC_READ=a/":           {problem: "set PAWL_AUTH=required too"},
+		"":                            {private: []publish.Key{"a"}},
+		"PAWL_AUTH=none":              {private: []publish.Key{"a"}},
+		"PAWL_AUTH=required":          {required: true, private: []publish.Key{"a"}},
+		"PAWL_AUTH=yes":               {problem: `PAWL_AUTH is "yes"; it must be required or none`},
+		"PAWL_AUTH=Required":          {problem: "PAWL_AUTH"},
+		"PAWL_SESSION_IDLE=1m":        {problem: "PAWL_SESSION_IDLE is \"1m\"; set it to a duration of at least 5m0s"},
+		"PAWL_SESSION_LIFETIME=9999h": {problem: "PAWL_SESSION_LIFETIME is \"9999h\"; set it to a duration of at most 720h0m0s"},
+		"PAWL_SESSION_LIFETIME=30d":   {problem: "PAWL_SESSION_LIFETIME is \"30d\", which is no duration; write numbers with the units ms, s, m and h, such as \"12h0m0s\", of at least 5m0s"},
+		"PAWL_PUBLIC_READ=a/":         {problem: "set PAWL_AUTH=required too"},
 		"PAWL_AUTH=required PAWL_PUBLIC_READ=a/,b":     {required: true, public: []publish.Key{"a/x", "b", "b/x"}, private: []publish.Key{"a", "ab", "b2", "c"}},
 		"PAWL_AUTH=required PAWL_PUBLIC_READ=all":      {required: true, public: []publish.Key{"a", "all", "z/z"}},
 		"PAWL_AUTH=required PAWL_PUBLIC_READ=all/,a":   {required: true, public: []publish.Key{"all/x", "a"}, private: []publish.Key{"b", "all"}},
@@ -61,6 +62,30 @@ func TestAuthSettings(t *testing.T) {
 		for _, key := range want.private {
 			if settings.auth.public.Has(key) {
 				t.Errorf("%s: %s is public", env, key)
+			}
+		}
+	}
+}
+
+// What counts for callers who are known alone is named at the start where nobody is asked who he is.
+func TestSettingsThatNeedAuth(t *testing.T) {
+	t.Parallel()
+	given := []string{"PAWL_LIMIT_LEASES=5", "PAWL_ORIGIN=https://pawl.example", "PAWL_SESSION_LIFETIME=2h", "PAWL_SESSION_IDLE=1h"}
+	for auth, want := range map[string]int{"PAWL_AUTH=none": len(given), "PAWL_AUTH=required": 0} {
+		var log bytes.Buffer
+		a := &app{stderr: &log, getenv: lookup(append(given, auth))}
+		settings, err := a.serverSettings(serverFlags{}, slog.LevelInfo)
+		if err != nil {
+			t.Fatal(err)
+		}
+		settings.auth.warnUnused(t.Context(), settings.log)
+		if got := strings.Count(log.String(), "level=WARN msg=setting_needs_auth"); got != want {
+			t.Errorf("%s: %d lines, want %d:\n%s", auth, got, want, &log)
+		}
+		for _, setting := range given {
+			name, _, _ := strings.Cut(setting, "=")
+			if strings.Contains(log.String(), "set PAWL_AUTH=required too, or leave "+name+" out") != (want > 0) {
+				t.Errorf("%s and %s: %s", auth, name, &log)
 			}
 		}
 	}

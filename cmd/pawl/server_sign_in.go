@@ -74,7 +74,7 @@ func signInFindings(ctx context.Context, s serverSettings) (findings []blobstore
 		found := blobstore.Finding{Name: "sign-in by " + each.Label(), Level: blobstore.LevelOK, Seen: "the issuer answers; it must know the redirect URI " + back}
 		if _, err := each.AuthorizationURL(ctx, oidc.Flow{RedirectURI: back}); err != nil {
 			found.Level, found.Cure = blobstore.LevelWarn, "look at issuer and ca_file in PAWL_OIDC, and at the way to "+each.Issuer()
-			found.Seen = fmt.Sprintf("people can't sign in by it just now: %v", err)
+			found.Seen = fmt.Sprintf("people can't sign in by it just now: %v; it must know the redirect URI %s", err, back)
 		}
 		findings = append(findings, found)
 	}

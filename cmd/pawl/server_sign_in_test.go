@@ -66,7 +66,8 @@ func TestSignInSettings(t *testing.T) {
 	if s, err = read("PAWL_ORIGIN=https://pawl.example"); err != nil {
 		t.Fatal(err)
 	}
-	if found := signInFindings(t.Context(), s); len(found) != 1 || found[0].Level != blobstore.LevelWarn || !strings.Contains(found[0].Cure, issuer.URL) {
+	if found := signInFindings(t.Context(), s); len(found) != 1 || found[0].Level != blobstore.LevelWarn || !strings.Contains(found[0].Cure, issuer.URL) ||
+		!strings.Contains(found[0].Seen, "must know the redirect URI https://pawl.example/sign-in/callback") {
 		t.Errorf("the doctor finds %+v of an issuer that is away", found)
 	}
 }

@@ -59,8 +59,8 @@ func (a *app) newClient(retryFor time.Duration) (*client.Client, error) {
 		return nil, err
 	}
 	c, err := client.New(address, options)
-	if err != nil && options.CredentialFile != "" {
-		return nil, configError{fmt.Errorf("PAWL_URL (or --url) or PAWL_CREDENTIAL_FILE (or --credential-file): %w", err)}
+	if errors.Is(err, client.ErrCredentialFile) {
+		return nil, configError{fmt.Errorf("PAWL_CREDENTIAL_FILE (or --credential-file): %w", err)}
 	} else if err != nil {
 		return nil, configError{fmt.Errorf("PAWL_URL (or --url): %w", err)}
 	}

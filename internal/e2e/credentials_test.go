@@ -11,6 +11,14 @@ import (
 	"github.com/pawlhq/pawl/internal/testenv"
 )
 
+// rotationFails is the documented rotation where nothing can be asked: what there is stays, readable by its owner alone.
+const rotationFails = `
+cp ci.credential before
+if (umask 077; PAWL_URL=http://127.0.0.1:1 pawl credential rotate ci >ci.next) && mv ci.next ci.credential; then exit 1; fi
+cmp before ci.credential
+test "$(stat -c %a ci.credential)" = 600
+`
+
 // Every command of docs/credentials.md runs as it is printed: the first credential is made in the database, and all others by a server that asks for one.
 func TestCredentialsDocument(t *testing.T) {
 	t.Parallel()
@@ -19,8 +27,14 @@ func TestCredentialsDocument(t *testing.T) {
 		t.Fatal(err)
 	}
 	blocks := map[string]string{}
-	for _, block := range regexp.MustCompile("(?s)```sh ([a-z]+)\n(.*?)```").FindAllStringSubmatch(string(text), -1) {
-		blocks[block[1]] += block[2]
+	for _, block := range regexp.MustCompile("(?s)```sh ([a-z]+)( rotate)?\n(.*?)```").FindAllStringSubmatch(string(text), -1) {
+		if block[2] != "" { // As in a shell of another day.
+			blocks[block[1]] += "umask 022\n"
+		}
+		blocks[block[1]] += block[3]
+		if block[2] != "" { // Rotations are made again and again, also while an overlap runs.
+			blocks[block[1]] += block[3] + rotationFails
+		}
 	}
 	if all := strings.Count(string(text), "```"); all != 2*strings.Count(string(text), "```sh ") || blocks["server"] != "PAWL_AUTH=required pawl serve\n" {
 		t.Fatalf("there are commands that this doesn't run: %q", blocks)
