@@ -142,13 +142,14 @@ func (h *Handler) endSignIn(c *call) error {
 		return h.refusedByIssuer(c, flow, issuer, "no code", "")
 	}
 	// Answers that belong to no attempt aren't counted: pages of other sites could make anybody's browser send some.
-	attempt, wait := h.signIns.begin(h.callerOf(r), h.now())
+	attempt, wait := h.signIns.begin(r.Context(), h.callerOf(r), h.now)
 	if wait > 0 {
 		return tooManySignIns(wait)
 	}
+	defer attempt.end()
 	caller, err := issuer.Redeem(r.Context(), h.flowOf(flow), code, query.Get("iss"))
-	if !errors.Is(err, publish.ErrUnauthorized) {
-		attempt.forget()
+	if errors.Is(err, publish.ErrUnauthorized) {
+		attempt.fail()
 	}
 	if err != nil {
 		return h.refuseSignIn(c, flow, err)
