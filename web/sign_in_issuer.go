@@ -124,7 +124,7 @@ func (h *Handler) endSignIn(c *call) error {
 	query := r.URL.Query() // Issuers add parameters as they like (RFC 6749, section 4.1.2).
 	flow, ok := keptFlow{}, false
 	if r.Method == http.MethodGet { // HEAD must not spend the code.
-		flow, ok = h.takeFlow(c, only(query, "state"))
+		flow, ok = h.findFlow(c, only(query, "state"))
 	}
 	issuer := h.signInIssuer(flow.Issuer)
 	if !ok || issuer == nil {
@@ -147,6 +147,7 @@ func (h *Handler) endSignIn(c *call) error {
 		return tooManySignIns(wait)
 	}
 	defer attempt.end()
+	h.dropFlow(c, flow.State[:flowTagLetters]) // Whatever comes of it, this was the only answer; one that had to wait may come again.
 	caller, err := issuer.Redeem(r.Context(), h.flowOf(flow), code, query.Get("iss"))
 	if errors.Is(err, publish.ErrUnauthorized) {
 		attempt.fail()
@@ -208,6 +209,7 @@ func (h *Handler) refusedByIssuer(c *call, flow keptFlow, issuer SignInIssuer, c
 		status, cure = http.StatusServiceUnavailable, "Try again in a moment, or sign in with a credential."
 		c.Response().Header().Set(echo.HeaderRetryAfter, "1")
 	}
+	h.dropFlow(c, flow.State[:flowTagLetters])
 	said := foreignText(code)
 	if description != "" {
 		said += " (" + foreignText(description) + ")"

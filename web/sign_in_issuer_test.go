@@ -271,6 +271,7 @@ func TestSignInWhileTheIssuerIsAway(t *testing.T) {
 func TestFailedSignInsByIssuer(t *testing.T) {
 	t.Parallel()
 	r := newIssuerRig(t)
+	clock := r.stopClock()
 	guess := func(want int) answer {
 		t.Helper()
 		begun := r.begin(r.issuers[0].URL, "/")
@@ -286,6 +287,16 @@ func TestFailedSignInsByIssuer(t *testing.T) {
 	before := r.issuers[0].Requests()
 	if got := guess(429); got.header.Get("Retry-After") == "" || r.issuers[0].Requests() != before {
 		t.Errorf("one too many is answered with %v, and the issuer had %d requests", got.header, r.issuers[0].Requests()-before)
+	}
+	// It isn't over: when the time has come, the browser asks for the same address again.
+	begun := r.begin(r.issuers[0].URL, "/k/x")
+	back := r.agree(begun)
+	if got := r.call("GET", back, "", browser(begun.cookie)...).want(429); len(got.cookies()) > 0 {
+		t.Errorf("an attempt that has to wait is taken away: %v", got.header)
+	}
+	clock.Add(int64(12 * time.Second))
+	if got := r.call("GET", back, "", browser(begun.cookie)...).want(303).header.Get("Location"); got != "/pawl/k/x" {
+		t.Errorf("it leads to %q", got)
 	}
 }
 
