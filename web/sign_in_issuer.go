@@ -23,7 +23,8 @@ type SignInIssuer interface {
 	// AuthorizationURL is where a person goes to sign in. The error is of kind unavailable.
 	AuthorizationURL(ctx context.Context, flow SignInFlow) (string, error)
 	// Redeem finds out who has signed in, by the code that the issuer's answer has brought. issuer is what the answer names as such, "" for nothing. The error is of
-	// kind unauthorized where that proves nothing, forbidden for a person who may do nothing here, unavailable where the issuer can't be asked.
+	// kind unauthorized where that proves nothing, forbidden for a person who may do nothing here, unavailable where the issuer can't be asked; RetryAfterMillis tells that
+	// the code wasn't shown to it, and when another call may do so.
 	Redeem(ctx context.Context, flow SignInFlow, code, issuer string) (publish.Caller, error)
 }
 
@@ -147,8 +148,10 @@ func (h *Handler) endSignIn(c *call) error {
 		return tooManySignIns(wait)
 	}
 	defer attempt.end()
-	h.dropFlow(c, flow.State[:flowTagLetters]) // Whatever comes of it, this was the only answer; one that had to wait may come again.
 	caller, err := issuer.Redeem(r.Context(), h.flowOf(flow), code, query.Get("iss"))
+	if err == nil || refusalOf(err).RetryAfterMillis == 0 { // else the code is unspent, and the same answer may come again
+		h.dropFlow(c, flow.State[:flowTagLetters])
+	}
 	if errors.Is(err, publish.ErrUnauthorized) {
 		attempt.fail()
 	}
@@ -186,6 +189,9 @@ func (h *Handler) refuseSignIn(c *call, flow keptFlow, err error) error {
 	case publish.ErrUnavailable:
 		setRetryAfter(header, refusal)
 		problem += " Try again in a moment, or sign in with a credential."
+		if refusal.RetryAfterMillis > 0 {
+			problem = refusal.Detail + ". Reload this page in a moment, or sign in with a credential."
+		}
 	case publish.ErrForbidden:
 		err = publish.ErrForbidden // Who that is nobody is told but the person.
 	default:

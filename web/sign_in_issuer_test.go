@@ -248,14 +248,26 @@ func TestSignInWhileTheIssuerIsAway(t *testing.T) {
 	r := newIssuerRig(t)
 	mia := r.make("mia", "read")
 	begun := r.begin(r.issuers[0].URL, "/")
+	back := r.agree(begun)
 	r.issuers[0].SetAway(true)
+	before, dropped := r.issuers[0].Requests(), 0
 	for range 8 {
-		got := r.refuses(503, "Acme can&#39;t be asked who you are just now", r.agree(begun), browser(begun.cookie)...)
-		if got.header.Get("Retry-After") == "" {
-			t.Errorf("the answer is %v", got.header)
+		got := r.refuses(503, "Acme can&#39;t be asked who you are just now", back, browser(begun.cookie)...)
+		if got.header.Get("Retry-After") == "" || strings.Contains(got.body, "Reload this page") == (len(got.cookies()) > 0) {
+			t.Errorf("the answer is %v %s", got.header, got.body)
 		}
+		dropped += len(got.cookies())
+	}
+	// An attempt whose code the issuer wasn't asked about goes on, as soon as that is well again.
+	if asked := r.issuers[0].Requests() - before; dropped != asked || asked < 1 || asked > 7 {
+		t.Errorf("the issuer was asked %d times, and %d attempts are taken away", asked, dropped)
 	}
 	r.signIn(mia.Secret.Reveal(), "").want(303)
+	r.issuers[0].SetAway(false)
+	await(t, func() bool {
+		got := r.call("GET", back, "", browser(begun.cookie)...)
+		return got.status == 303 && got.signedIn() != nil
+	})
 
 	away := newIssuerRig(t)
 	away.issuers[0].SetAway(true)
