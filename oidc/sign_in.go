@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -21,6 +22,9 @@ import (
 
 // maxCode bounds a code, in bytes. Those of the known issuers have at most about 2 KiB.
 const maxCode = 8 << 10
+
+// errorCode is the form of all registered errors of OAuth.
+var errorCode = regexp.MustCompile(`^[a-z_]{1,40}$`)
 
 // SignIn lets people sign in by an issuer: by its authorization code flow (OpenID Connect Core, section 3.1), with PKCE (RFC 7636). Its methods may be called from
 // many goroutines at once.
@@ -218,7 +222,11 @@ func (s *SignIn) refused(err error) error {
 	if !errors.As(err, &answer) {
 		return s.unavailable(fmt.Errorf("token endpoint: %w", shortened{err}))
 	}
-	cause := fmt.Errorf("token endpoint: the answer is %s with the error %.100q", answer.Response.Status, cmp.Or(answer.ErrorCode, "none"))
+	said := cmp.Or(answer.ErrorCode, "none")
+	if !errorCode.MatchString(said) {
+		said = "(no error code)" // It may be the request, with code and verifier.
+	}
+	cause := fmt.Errorf("token endpoint: the answer is %d with the error %q", answer.Response.StatusCode, said)
 	switch status := answer.Response.StatusCode; {
 	case answer.ErrorCode == "invalid_grant": // RFC 6749, section 5.2
 		return &publish.Error{Code: publish.ErrUnauthorized, Detail: s.Label() + " doesn't take this sign-in any more: it was used already, or took too long", Cause: cause}
