@@ -111,6 +111,11 @@ func (s *SignIn) Redeem(ctx context.Context, flow Flow, code, from string) (publ
 		return publish.Caller{}, err
 	}
 	token, _ := answer.Extra("id_token").(string) //nolint:errcheck // None is no good either.
+	if len(token) > MaxTokenBytes {
+		return publish.Caller{}, &publish.Error{Code: publish.ErrUnauthorized, Detail: fmt.Sprintf(
+			"the ID token that came from %s is longer than %d KiB, so it isn't read: the issuer must put less into it, such as only the groups that Pawl's rules name",
+			s.Label(), MaxTokenBytes>>10), Cause: fmt.Errorf("the ID token has %d bytes", len(token))}
+	}
 	claims, err := s.issuer.Verify(ctx, token, s.config.ClientID)
 	if errors.Is(err, publish.ErrUnauthorized) {
 		return publish.Caller{}, s.unproven(err)

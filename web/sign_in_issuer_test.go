@@ -194,6 +194,7 @@ func TestSignInRefusals(t *testing.T) {
 		"another nonce":    {map[string]any{"nonce": "x", "groups": "artists"}, 401, "Acme doesn&#39;t prove who you are. Begin anew"},
 		"another audience": {map[string]any{"aud": "x", "groups": "artists"}, 401, "Acme doesn&#39;t prove who you are"},
 		"expired":          {map[string]any{"exp": 1000, "groups": "artists"}, 401, "Acme doesn&#39;t prove who you are"},
+		"a long token":     {map[string]any{"groups": strings.Repeat("x", 17<<10)}, 401, "from Acme is longer than 16 KiB, so it isn&#39;t read: the issuer must put less into it"},
 		"no rule":          {map[string]any{"email": "<b>eve@acme.example", "groups": "guests"}, 403, "Acme says that you are &lt;b&gt;eve@acme.example (sub person-1), and nothing here is open to you"},
 	} {
 		r.issuers[0].SetPerson(test.person)
@@ -203,7 +204,7 @@ func TestSignInRefusals(t *testing.T) {
 			t.Errorf("%s: %v %s", name, got.header, got.body)
 		}
 	}
-	if log := r.log.String(); strings.Contains(log, "eve@") || !strings.Contains(log, "sign_in_failed") || !strings.Contains(log, "the token has expired") {
+	if log := r.log.String(); strings.Contains(log, "eve@") || !strings.Contains(log, "sign_in_failed") || !strings.Contains(log, "the token has expired") || !strings.Contains(log, "the ID token has ") {
 		t.Errorf("the log is %s", log)
 	}
 	r.issuers[0].SetPerson(artist)
