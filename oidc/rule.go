@@ -90,7 +90,7 @@ func (r *Rule) matches(claims Claims) bool {
 // checkName says what is wrong with the name of a rule.
 func (r *Rule) checkName() error {
 	if cleaned := cleanName(r.name); cleaned != r.name {
-		return fmt.Errorf("must have at most %d bytes, no space around it and no control character", MaxNameBytes)
+		return fmt.Errorf("must have at most %d bytes, no space around it, and no character that controls something or can't be seen", MaxNameBytes)
 	}
 	return expand(r.name, func(string) {}, func(claim string) error {
 		if strings.Contains(claim, "{") {
@@ -136,10 +136,11 @@ func expand(name string, text func(string), claim func(string) error) error {
 	}
 }
 
-// cleanName makes a text fit for logs and pages. What could break a line or reorder it becomes a question mark, so that nothing seems to be missing.
+// cleanName makes a text fit for logs and pages. What could break a line or reorder it, or shows as nothing, becomes a question mark: so nothing seems to be missing,
+// and two people don't look alike.
 func cleanName(text string) string {
 	clean := strings.TrimSpace(strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) || r == utf8.RuneError || r == '\u2028' || r == '\u2029' || unicode.Is(unicode.Bidi_Control, r) {
+		if unicode.IsControl(r) || r == utf8.RuneError || publish.Unseen(r) {
 			return '?'
 		}
 		return r

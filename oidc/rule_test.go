@@ -133,6 +133,7 @@ func TestNames(t *testing.T) {
 		{"{a}", `{}`, "?"},
 		{"{a}", `{"a": ""}`, "?"},
 		{"{a}", `{"a": "{b}", "b": "no"}`, "{b}"},
+		{"by {a}", `{"a": "m\u200bi\ufeffa\u00ad\ufe0f\u115f\u00a0x"}`, "by m?i?a????x"},
 		{"by {a}", `{"a": "x\r\nlevel=error\u0000\u202e\u2028\ufffd\u007f"}`, "by x??level=error?????"},
 		{"{a}", `{"a": "  x  "}`, "x"},
 		{"{a}", `{"a": "` + strings.Repeat("é", 60) + `"}`, strings.Repeat("é", 50)},

@@ -9,14 +9,22 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
+	"time"
 
 	goidc "github.com/coreos/go-oidc/v3/oidc"
 	"golang.org/x/oauth2"
 
 	"github.com/pawlhq/pawl/publish"
 )
+
+// maxCode bounds a code, in bytes. Those of the known issuers have at most about 2 KiB.
+const maxCode = 8 << 10
+
+// errorCode is the form of all registered errors of OAuth.
+var errorCode = regexp.MustCompile(`^[a-z_]{1,40}$`)
 
 // SignIn lets people sign in by an issuer: by its authorization code flow (OpenID Connect Core, section 3.1), with PKCE (RFC 7636). Its methods may be called from
 // many goroutines at once.
@@ -25,6 +33,7 @@ type SignIn struct {
 	config SignInConfig
 	secret string // "" of a public client
 	client *http.Client
+	pause  pause // of the token endpoint
 }
 
 // Flow is one attempt of a person to sign in: what the server and the browser keep of it until the issuer's answer comes.
@@ -37,7 +46,7 @@ type Flow struct {
 }
 
 func newSignIn(issuer *Issuer, config SignInConfig) (*SignIn, error) {
-	s := &SignIn{issuer: issuer, config: config}
+	s := &SignIn{issuer: issuer, config: config, pause: pause{now: issuer.now}}
 	// A token endpoint that leads elsewhere would lead code and secret there.
 	client := *issuer.client
 	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
@@ -87,21 +96,26 @@ func (s *SignIn) AuthorizationURL(ctx context.Context, flow Flow) (string, error
 // (RFC 9207): a code of another one must not be shown to this one.
 //
 // The error is an *publish.Error: unauthorized for a code that isn't good, or where the issuer's word proves nothing; forbidden for a person whom no rule lets in,
-// with a Detail that says who that is and is for nobody else; unavailable where the issuer can't be asked, or refuses this server. Cause is for the log, and no
-// part of the error holds a code or a token.
+// with a Detail that says who that is and is for nobody else; unavailable where the issuer can't be asked, or refuses this server, with RetryAfterMillis where the code
+// wasn't shown to it and is still good for another call. Cause is for the log, and no part of the error holds a code or a token.
 func (s *SignIn) Redeem(ctx context.Context, flow Flow, code, from string) (publish.Caller, error) {
 	told, err := s.metadata(ctx)
 	if err != nil {
-		return publish.Caller{}, err
+		return publish.Caller{}, s.unshown(err, firstPause)
 	}
 	if from == "" && told.NamesItself || from != "" && from != s.Issuer() {
 		return publish.Caller{}, s.unproven(errors.New("the answer came from another issuer than the person was sent to"))
 	}
-	answer, err := s.oauth(told, flow).Exchange(goidc.ClientContext(ctx, s.client), code, oauth2.VerifierOption(flow.Verifier))
+	answer, err := s.exchange(ctx, told, flow, code)
 	if err != nil {
-		return publish.Caller{}, s.refused(err)
+		return publish.Caller{}, err
 	}
 	token, _ := answer.Extra("id_token").(string) //nolint:errcheck // None is no good either.
+	if len(token) > MaxTokenBytes {
+		return publish.Caller{}, &publish.Error{Code: publish.ErrUnauthorized, Detail: fmt.Sprintf(
+			"the ID token that came from %s is longer than %d KiB, so it isn't read: the issuer must put less into it, such as only the groups that Pawl's rules name",
+			s.Label(), MaxTokenBytes>>10), Cause: fmt.Errorf("the ID token has %d bytes", len(token))}
+	}
 	claims, err := s.issuer.Verify(ctx, token, s.config.ClientID)
 	if errors.Is(err, publish.ErrUnauthorized) {
 		return publish.Caller{}, s.unproven(err)
@@ -119,6 +133,29 @@ func (s *SignIn) Redeem(ctx context.Context, flow Flow, code, from string) (publ
 			s.Label(), whoIs(claims))}
 	}
 	return s.issuer.caller(claims, name, scopes), nil
+}
+
+// exchange shows a code to the token endpoint, unless that is ill.
+func (s *SignIn) exchange(ctx context.Context, told metadata, flow Flow, code string) (*oauth2.Token, error) {
+	if len(code) > maxCode || strings.ContainsFunc(code, func(r rune) bool { return r < ' ' || r > '~' }) {
+		return nil, s.unproven(errors.New("the code is longer than 8 KiB, or has characters that no code has (RFC 6749, appendix A.11)"))
+	}
+	seen, wait := s.pause.begin()
+	if wait > 0 {
+		return nil, s.unshown(s.unavailable(fmt.Errorf("token endpoint: it has failed and isn't asked again for %s", wait)), wait)
+	}
+	// It goes on when the person has left, for as long as the client lets it: who leaves at once would else neither be counted, nor wait for his turn.
+	ctx = goidc.ClientContext(context.WithoutCancel(ctx), s.client)
+	answer, err := s.oauth(told, flow).Exchange(ctx, code, oauth2.VerifierOption(flow.Verifier))
+	if err != nil {
+		err = s.refused(err)
+	}
+	if errors.Is(err, publish.ErrUnavailable) {
+		s.pause.failed(seen)
+	} else {
+		s.pause.answered()
+	}
+	return answer, err
 }
 
 // check looks at what an ID token must claim besides what any token must (OpenID Connect Core, section 3.1.3.7).
@@ -190,9 +227,18 @@ func (s *SignIn) refused(err error) error {
 	if !errors.As(err, &answer) {
 		return s.unavailable(fmt.Errorf("token endpoint: %w", shortened{err}))
 	}
-	cause := fmt.Errorf("token endpoint: the answer is %s with the error %.100q", answer.Response.Status, cmp.Or(answer.ErrorCode, "none"))
-	if answer.ErrorCode == "invalid_grant" { // RFC 6749, section 5.2
+	said := cmp.Or(answer.ErrorCode, "none")
+	if !errorCode.MatchString(said) {
+		said = "(no error code)" // It may be the request, with code and verifier.
+	}
+	cause := fmt.Errorf("token endpoint: the answer is %d with the error %q", answer.Response.StatusCode, said)
+	switch status := answer.Response.StatusCode; {
+	case answer.ErrorCode == "invalid_grant": // RFC 6749, section 5.2
 		return &publish.Error{Code: publish.ErrUnauthorized, Detail: s.Label() + " doesn't take this sign-in any more: it was used already, or took too long", Cause: cause}
+	case answer.ErrorCode == "invalid_client", answer.ErrorCode == "unauthorized_client":
+	case status == http.StatusBadRequest, status == http.StatusForbidden:
+		// It is about what was shown, which a stranger can have made up: that mustn't keep others from signing in.
+		return s.unproven(cause)
 	}
 	return s.unavailable(cause)
 }
@@ -203,6 +249,17 @@ func (s *SignIn) unproven(cause error) error {
 
 func (s *SignIn) unavailable(cause error) error {
 	return &publish.Error{Code: publish.ErrUnavailable, Detail: s.Label() + " can't be asked who you are just now", Cause: cause}
+}
+
+// unshown says of an error that the code wasn't shown to the issuer, and when it may be.
+func (s *SignIn) unshown(err error, wait time.Duration) error {
+	var refusal *publish.Error
+	if !errors.As(err, &refusal) {
+		return err
+	}
+	again := *refusal
+	again.RetryAfterMillis = max(1, wait.Milliseconds())
+	return &again
 }
 
 // whoIs says who somebody is in the words of the issuer.

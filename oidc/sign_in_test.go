@@ -129,7 +129,7 @@ func TestRedeem(t *testing.T) {
 	r := newSignRig(t, "secret")
 	r.issuer.SetClient(testenv.IssuerClient{ID: "pawl-page", RedirectURI: redirectURI, Secret: "another"})
 	code, from := r.code()
-	r.refused(flow, code, from, publish.ErrUnavailable, `401 Unauthorized with the error "invalid_client"`)
+	r.refused(flow, code, from, publish.ErrUnavailable, `401 with the error "invalid_client"`)
 }
 
 // Only who has begun has the verifier, and without it the code is worth nothing (PKCE): the issuer checks it.
@@ -169,7 +169,7 @@ func TestRedeemChecksTheToken(t *testing.T) {
 		"nobody":                   {map[string]any{"sub": nil}, publish.ErrUnauthorized, "sub"},
 		"no rule":                  {map[string]any{"groups": []string{"guests"}, "email": "eve\u202e@acme.example"}, publish.ErrForbidden, "Acme says that you are eve?@acme.example (sub person-1)"},
 		"no rule and only a sub":   {map[string]any{"groups": nil, "email": nil}, publish.ErrForbidden, "Acme says that you are sub person-1"},
-		"a token that is too long": {map[string]any{"filler": strings.Repeat("x", MaxTokenBytes)}, publish.ErrUnauthorized, "16 KiB"},
+		"a token that is too long": {map[string]any{"filler": strings.Repeat("x", MaxTokenBytes)}, publish.ErrUnauthorized, "longer than 16 KiB, so it isn't read: the issuer must put less into it"},
 	} {
 		person := map[string]any{"email": "mia@acme.example", "groups": []string{"artists"}}
 		for claim, value := range test.person {
@@ -301,6 +301,30 @@ func TestRedeemFromABrokenIssuer(t *testing.T) {
 			}
 			r.refused(flow, code, from, publish.ErrUnavailable, "can't be asked who you are")
 		})
+	}
+}
+
+// An issuer that repeats what was shown to it, wherever in its answer, brings none of that into the log or before a person.
+func TestRedeemFromAnIssuerThatRepeats(t *testing.T) {
+	t.Parallel()
+	for _, answer := range []int{http.StatusBadRequest, http.StatusUnauthorized, http.StatusInternalServerError} {
+		r := newSignRig(t, "s3cret-of-the-client")
+		code, from := r.code()
+		r.issuer.Intercept(func(w http.ResponseWriter, req *http.Request) bool {
+			if req.URL.Path != "/token" {
+				return false
+			}
+			text := req.PostFormValue("code") + " " + req.PostFormValue("code_verifier")
+			w.Header().Set("Content-Type", "application/json")
+			w.WriteHeader(answer)
+			_, _ = fmt.Fprintf(w, `{"error":%q,"error_description":%q,"error_uri":%q}`, text, text, text)
+			return true
+		})
+		want := publish.ErrUnavailable
+		if answer == http.StatusBadRequest {
+			want = publish.ErrUnauthorized
+		}
+		r.refused(flow, code, from, want, "(no error code)")
 	}
 }
 

@@ -170,7 +170,7 @@ func validateCredential(name string, scopes Scopes, lifetime Lifetime) error {
 		return invalid("/name", "must have 1 to %d bytes", MaxCredentialNameBytes)
 	case textFault(name) != "":
 		return invalid("/name", "%s", textFault(name))
-	case strings.ContainsFunc(name, unseen) || strings.TrimSpace(name) != name:
+	case strings.ContainsFunc(name, Unseen) || strings.TrimSpace(name) != name:
 		return invalid("/name", "has a character that isn't seen, or a space at an end; remove it: the name says who has done something")
 	case len(scopes) == 0 || len(scopes) > MaxScopes:
 		return invalid("/scopes", "must be 1 to %d scopes, such as publish:renders/", MaxScopes)
@@ -188,8 +188,8 @@ func validateCredential(name string, scopes Scopes, lifetime Lifetime) error {
 	return nil
 }
 
-// unseen reports whether a character shows as nothing, or as a space that is none: two names that differ by it look the same.
-func unseen(r rune) bool {
+// Unseen reports whether a character shows as nothing, or as a space that is none: two names that differ by it look the same.
+func Unseen(r rune) bool {
 	return unicode.In(r, unicode.Cf, unicode.Variation_Selector, unicode.Other_Default_Ignorable_Code_Point) || r != ' ' && unicode.IsSpace(r)
 }
 

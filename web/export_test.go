@@ -13,6 +13,16 @@ import (
 // SetStreamWriteTimeout sets how long a client of an event stream may take nothing. It is for a handler that serves nobody yet.
 func (h *Handler) SetStreamWriteTimeout(d time.Duration) { h.streamWrite = d }
 
+// SetNow sets the clock by which sign-ins are counted. It is for a handler that serves nobody yet.
+func (h *Handler) SetNow(now func() time.Time) { h.now = now }
+
+// SignInsKnown is how many clients are remembered for the sign-ins that they have under way.
+func (h *Handler) SignInsKnown() int {
+	h.signIns.mu.Lock()
+	defer h.signIns.mu.Unlock()
+	return len(h.signIns.queues)
+}
+
 // HoldComparisons takes the place of a line diff that is being made, until release.
 func (h *Handler) HoldComparisons() (release func()) {
 	h.comparing <- struct{}{}

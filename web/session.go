@@ -108,6 +108,9 @@ func placeOf(r *http.Request) string {
 // maxPlaceBytes bounds a place to come back to.
 const maxPlaceBytes = 4 << 10
 
+// dotsAndSlashes are spelled in a path as browsers, or proxies, understand them.
+var dotsAndSlashes = strings.NewReplacer("%2e", ".", "%2E", ".", "%2f", "/", "%2F", "/")
+
 // localPlace is a place on this server to come back to, and "/" instead of anything that a browser could take for an address elsewhere. It is without
 // the base path.
 func localPlace(text string) string {
@@ -117,6 +120,13 @@ func localPlace(text string) string {
 	for i := range len(text) {
 		// Browsers take a backslash for a slash, and drop tabs and line ends before they look.
 		if c := text[i]; c <= ' ' || c >= 0x7f || c == '\\' {
+			return "/"
+		}
+	}
+	path, _, _ := strings.Cut(text, "?")
+	path, _, _ = strings.Cut(path, "#")
+	for segment := range strings.SplitSeq(dotsAndSlashes.Replace(path), "/") {
+		if segment == "." || segment == ".." { // They lead out of the base path.
 			return "/"
 		}
 	}

@@ -230,6 +230,8 @@ func TestNoOpenRedirect(t *testing.T) {
 		"": "/", "/": "/", "/k/a%2Fb?x=1": "/k/a%2Fb?x=1", "/?q=//evil": "/?q=//evil",
 		"//evil": "/", `/\evil`: "/", `\\evil`: "/", "https://evil": "/", "https:evil": "/", "javascript:alert(1)": "/", "evil": "/", "///evil": "/",
 		"/\t/evil": "/", "/\n/evil": "/", "\t//evil": "/", " //evil": "/", "/ /evil": "/", "/\x00": "/", "/k\r\nSet-Cookie: a=b": "/", "/é": "/", "/\x7f": "/", `/a\b`: "/",
+		"/../evil": "/", "/../../evil": "/", "/k/..": "/", "/./x": "/", "/%2e%2e/evil": "/", "/.%2E/evil": "/", "/%2e/x": "/", "/k/%2E.?x": "/", "/..#x": "/", "/k/..%2f..%2F%2e%2e/x": "/",
+		"/k/..x/.y/z..": "/k/..x/.y/z..", "/%252e%252e/x": "/%252e%252e/x", "/?x=/../y": "/?x=/../y", "/k/...": "/k/...",
 		"/" + strings.Repeat("a", 5000): "/",
 	} {
 		if got := r.signIn(mia.Secret.Reveal(), next).want(303); got.header.Get("Location") != want || len(got.header.Values("Set-Cookie")) != 1 {
@@ -269,7 +271,7 @@ func TestFailedSignIns(t *testing.T) {
 	}
 	got := r.signIn(mia.Secret.Reveal(), "/k/x").want(429)
 	wait := got.header.Get("Retry-After")
-	if wait == "" || got.cookie() != nil || !strings.Contains(got.body, "Too many sign-ins from your address have failed; try again in "+wait+" s.") || !strings.Contains(got.body, `value="/k/x"`) {
+	if wait == "" || got.cookie() != nil || !strings.Contains(got.body, "Too many sign-ins from your address have failed, or are under way; try again in "+wait+" s.") || !strings.Contains(got.body, `value="/k/x"`) {
 		t.Errorf("one too many is answered with %v %s", got.header, got.body)
 	}
 	// It holds up signing in and nothing else.

@@ -9,14 +9,9 @@ import (
 	"time"
 
 	"github.com/labstack/echo/v4"
-	"golang.org/x/time/rate"
 
 	"github.com/pawlhq/pawl/publish"
 )
-
-// failedSignIns is how many sign-ins of one client may fail in a minute. Further ones are refused, good ones too: else a guess would go on being answered.
-// What shows a credential or a session in each request isn't held up by it.
-const failedSignIns = 5
 
 // signInPage is where people show their credential.
 type signInPage struct {
@@ -68,13 +63,14 @@ func (h *Handler) signIn(c *call) error {
 	if err != nil {
 		return err
 	}
-	attempt, wait := h.signIns.begin(h.callerOf(c.Request()), h.now())
+	attempt, wait := h.signIns.begin(c.Request().Context(), h.callerOf(c.Request()), h.now)
 	if wait > 0 {
 		return h.tooManySignIns(c, form.Get("next"), wait)
 	}
+	defer attempt.end()
 	id, err := h.signInBy(c, form.Get("credential"))
-	if !errors.Is(err, publish.ErrUnauthorized) {
-		attempt.forget()
+	if errors.Is(err, publish.ErrUnauthorized) {
+		attempt.fail()
 	}
 	if refusal := (*publish.Error)(nil); errors.As(err, &refusal) && refusal.Code == publish.ErrUnauthorized {
 		// A challenge that makes no browser ask for a password.
@@ -94,7 +90,7 @@ var errNobodySignsIn = &publish.Error{Code: publish.ErrForbidden, Detail: "this 
 func (h *Handler) tooManySignIns(c *call, next string, wait time.Duration) error {
 	refusal := &publish.Error{Code: publish.ErrRateLimited, RetryAfterMillis: wait.Milliseconds()}
 	setRetryAfter(c.Response().Header(), refusal)
-	problem := fmt.Sprintf("Too many sign-ins from your address have failed; try again in %d s.", max(1, wholeSeconds(wait)))
+	problem := fmt.Sprintf("Too many sign-ins from your address have failed, or are under way; try again in %d s.", max(1, wholeSeconds(wait)))
 	return h.showSignIn(c, refusal.Code.Kind().Status, signInPage{Next: next, Problem: problem})
 }
 
@@ -155,28 +151,4 @@ func (l links) signIn(next string) string {
 		return l.base + "/sign-in"
 	}
 	return l.base + "/sign-in?next=" + url.QueryEscape(next)
-}
-
-// signInLimit bounds how many sign-ins of one client fail.
-type signInLimit struct{ *rateLimit }
-
-func newSignInLimit() signInLimit {
-	return signInLimit{newRateLimit(failedSignIns/time.Minute.Seconds(), failedSignIns)}
-}
-
-// signInAttempt counts as failed unless it is forgotten.
-type signInAttempt struct {
-	*rate.Reservation
-	at time.Time
-}
-
-func (a signInAttempt) forget() { a.CancelAt(a.at) }
-
-// begin counts an attempt of a client, before anything is asked about it: many at once are counted each. wait is how long to wait, if there were too many.
-func (l signInLimit) begin(client string, now time.Time) (_ signInAttempt, wait time.Duration) {
-	attempt := signInAttempt{l.bucketOf(client).ReserveN(now, 1), now}
-	if wait = attempt.DelayFrom(now); wait > 0 {
-		attempt.forget()
-	}
-	return attempt, wait
 }

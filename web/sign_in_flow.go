@@ -83,17 +83,15 @@ func (h *Handler) dropFlow(c *call, tag string) {
 	c.SetCookie(cookie)
 }
 
-// takeFlow finds the attempt that an issuer's answer is about, and takes it away from the browser: whatever comes of it, it was the only answer.
-func (h *Handler) takeFlow(c *call, state string) (flow keptFlow, ok bool) {
+// findFlow finds the attempt that an issuer's answer is about. It stays with the browser until the answer is used.
+func (h *Handler) findFlow(c *call, state string) (flow keptFlow, ok bool) {
 	if !flowState.MatchString(state) {
 		return flow, false
 	}
-	tag := state[:flowTagLetters]
-	cookies := c.Request().CookiesNamed(h.flowCookieFor(c.Request(), tag).Name)
+	cookies := c.Request().CookiesNamed(h.flowCookieFor(c.Request(), state[:flowTagLetters]).Name)
 	if len(cookies) == 0 {
 		return flow, false
 	}
-	h.dropFlow(c, tag)
 	text, err := base64.RawURLEncoding.DecodeString(cookies[0].Value)
 	// Of two cookies nobody knows which one is the browser's own.
 	if err != nil || len(cookies) > 1 || json.Unmarshal(text, &flow) != nil {

@@ -23,7 +23,8 @@ type SignInIssuer interface {
 	// AuthorizationURL is where a person goes to sign in. The error is of kind unavailable.
 	AuthorizationURL(ctx context.Context, flow SignInFlow) (string, error)
 	// Redeem finds out who has signed in, by the code that the issuer's answer has brought. issuer is what the answer names as such, "" for nothing. The error is of
-	// kind unauthorized where that proves nothing, forbidden for a person who may do nothing here, unavailable where the issuer can't be asked.
+	// kind unauthorized where that proves nothing, forbidden for a person who may do nothing here, unavailable where the issuer can't be asked; RetryAfterMillis tells that
+	// the code wasn't shown to it, and when another call may do so.
 	Redeem(ctx context.Context, flow SignInFlow, code, issuer string) (publish.Caller, error)
 }
 
@@ -124,7 +125,7 @@ func (h *Handler) endSignIn(c *call) error {
 	query := r.URL.Query() // Issuers add parameters as they like (RFC 6749, section 4.1.2).
 	flow, ok := keptFlow{}, false
 	if r.Method == http.MethodGet { // HEAD must not spend the code.
-		flow, ok = h.takeFlow(c, only(query, "state"))
+		flow, ok = h.findFlow(c, only(query, "state"))
 	}
 	issuer := h.signInIssuer(flow.Issuer)
 	if !ok || issuer == nil {
@@ -142,13 +143,17 @@ func (h *Handler) endSignIn(c *call) error {
 		return h.refusedByIssuer(c, flow, issuer, "no code", "")
 	}
 	// Answers that belong to no attempt aren't counted: pages of other sites could make anybody's browser send some.
-	attempt, wait := h.signIns.begin(h.callerOf(r), h.now())
+	attempt, wait := h.signIns.begin(r.Context(), h.callerOf(r), h.now)
 	if wait > 0 {
 		return h.tooManySignIns(c, flow.Next, wait)
 	}
+	defer attempt.end()
 	caller, err := issuer.Redeem(r.Context(), h.flowOf(flow), code, query.Get("iss"))
-	if !errors.Is(err, publish.ErrUnauthorized) {
-		attempt.forget()
+	if err == nil || refusalOf(err).RetryAfterMillis == 0 { // else the code is unspent, and the same answer may come again
+		h.dropFlow(c, flow.State[:flowTagLetters])
+	}
+	if errors.Is(err, publish.ErrUnauthorized) {
+		attempt.fail()
 	}
 	if err != nil {
 		return h.refuseSignIn(c, flow, err)
@@ -185,6 +190,9 @@ func (h *Handler) refuseSignIn(c *call, flow keptFlow, err error) error {
 	case publish.ErrUnavailable:
 		setRetryAfter(header, refusal)
 		problem += " Try again in a moment, or sign in with a credential."
+		if refusal.RetryAfterMillis > 0 {
+			problem = refusal.Detail + ". Reload this page in a moment, or sign in with a credential."
+		}
 	case publish.ErrForbidden:
 		err = publish.ErrForbidden // Who that is nobody is told but the person.
 	default:
@@ -208,6 +216,7 @@ func (h *Handler) refusedByIssuer(c *call, flow keptFlow, issuer SignInIssuer, c
 		status, cure = http.StatusServiceUnavailable, "Try again in a moment, or sign in with a credential."
 		c.Response().Header().Set(echo.HeaderRetryAfter, "1")
 	}
+	h.dropFlow(c, flow.State[:flowTagLetters])
 	said := foreignText(code)
 	if description != "" {
 		said += " (" + foreignText(description) + ")"

@@ -198,6 +198,7 @@ func TestSignInRefusals(t *testing.T) {
 		"another nonce":    {map[string]any{"nonce": "x", "groups": "artists"}, 401, "Acme doesn&#39;t prove who you are. Begin anew"},
 		"another audience": {map[string]any{"aud": "x", "groups": "artists"}, 401, "Acme doesn&#39;t prove who you are"},
 		"expired":          {map[string]any{"exp": 1000, "groups": "artists"}, 401, "Acme doesn&#39;t prove who you are"},
+		"a long token":     {map[string]any{"groups": strings.Repeat("x", 17<<10)}, 401, "from Acme is longer than 16 KiB, so it isn&#39;t read: the issuer must put less into it"},
 		"no rule":          {map[string]any{"email": "<b>eve@acme.example", "groups": "guests"}, 403, "Acme says that you are &lt;b&gt;eve@acme.example (sub person-1), and nothing here is open to you"},
 	} {
 		r.issuers[0].SetPerson(test.person)
@@ -207,7 +208,7 @@ func TestSignInRefusals(t *testing.T) {
 			t.Errorf("%s: %v %s", name, got.header, got.body)
 		}
 	}
-	if log := r.log.String(); strings.Contains(log, "eve@") || !strings.Contains(log, "sign_in_failed") || !strings.Contains(log, "the token has expired") {
+	if log := r.log.String(); strings.Contains(log, "eve@") || !strings.Contains(log, "sign_in_failed") || !strings.Contains(log, "the token has expired") || !strings.Contains(log, "the ID token has ") {
 		t.Errorf("the log is %s", log)
 	}
 	r.issuers[0].SetPerson(artist)
@@ -252,14 +253,26 @@ func TestSignInWhileTheIssuerIsAway(t *testing.T) {
 	r := newIssuerRig(t)
 	mia := r.make("mia", "read")
 	begun := r.begin(r.issuers[0].URL, "/")
+	back := r.agree(begun)
 	r.issuers[0].SetAway(true)
+	before, dropped := r.issuers[0].Requests(), 0
 	for range 8 {
-		got := r.refuses(503, "Acme can&#39;t be asked who you are just now", r.agree(begun), browser(begun.cookie)...)
-		if got.header.Get("Retry-After") == "" {
-			t.Errorf("the answer is %v", got.header)
+		got := r.refuses(503, "Acme can&#39;t be asked who you are just now", back, browser(begun.cookie)...)
+		if got.header.Get("Retry-After") == "" || strings.Contains(got.body, "Reload this page") == (len(got.cookies()) > 0) {
+			t.Errorf("the answer is %v %s", got.header, got.body)
 		}
+		dropped += len(got.cookies())
+	}
+	// An attempt whose code the issuer wasn't asked about goes on, as soon as that is well again.
+	if asked := r.issuers[0].Requests() - before; dropped != asked || asked < 1 || asked > 7 {
+		t.Errorf("the issuer was asked %d times, and %d attempts are taken away", asked, dropped)
 	}
 	r.signIn(mia.Secret.Reveal(), "").want(303)
+	r.issuers[0].SetAway(false)
+	await(t, func() bool {
+		got := r.call("GET", back, "", browser(begun.cookie)...)
+		return got.status == 303 && got.signedIn() != nil
+	})
 
 	away := newIssuerRig(t)
 	away.issuers[0].SetAway(true)
@@ -275,6 +288,7 @@ func TestSignInWhileTheIssuerIsAway(t *testing.T) {
 func TestFailedSignInsByIssuer(t *testing.T) {
 	t.Parallel()
 	r := newIssuerRig(t)
+	clock := r.stopClock()
 	guess := func(want int) answer {
 		t.Helper()
 		begun := r.begin(r.issuers[0].URL, "/")
@@ -290,6 +304,16 @@ func TestFailedSignInsByIssuer(t *testing.T) {
 	before := r.issuers[0].Requests()
 	if got := guess(429); got.header.Get("Retry-After") == "" || !strings.Contains(got.body, "Too many sign-ins from your address have failed") || r.issuers[0].Requests() != before {
 		t.Errorf("one too many is answered with %v, and the issuer had %d requests", got.header, r.issuers[0].Requests()-before)
+	}
+	// It isn't over: when the time has come, the browser asks for the same address again.
+	begun := r.begin(r.issuers[0].URL, "/k/x")
+	back := r.agree(begun)
+	if got := r.call("GET", back, "", browser(begun.cookie)...).want(429); len(got.cookies()) > 0 {
+		t.Errorf("an attempt that has to wait is taken away: %v", got.header)
+	}
+	clock.Add(int64(12 * time.Second))
+	if got := r.call("GET", back, "", browser(begun.cookie)...).want(303).header.Get("Location"); got != "/pawl/k/x" {
+		t.Errorf("it leads to %q", got)
 	}
 }
 

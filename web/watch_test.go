@@ -17,9 +17,9 @@ import (
 )
 
 // begin sends a request in the background. Its answer comes once it is over.
-func (r *rig) begin(caller []string, method, target, body string) <-chan answer {
+func (r *rig) begin(caller []string, method, target, body string, headers ...string) <-chan answer {
 	done := make(chan answer, 1)
-	go func() { done <- r.with(caller, method, target, body) }()
+	go func() { done <- r.with(caller, method, target, body, headers...) }()
 	return done
 }
 

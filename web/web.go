@@ -136,7 +136,7 @@ type Handler struct {
 
 	sessionLifetime, sessionIdle time.Duration
 
-	signIns       signInLimit
+	signIns       *signInLimit
 	signInIssuers []SignInIssuer
 	origin        string // "" for none
 }

@@ -170,7 +170,7 @@ func (p *Pointers) noPointer(key publish.Key) error {
 
 // takeOver grants the key to an operator, whose grant has no lease, and ends that of whoever works on it.
 func (p *Pointers) takeOver(k *keyRow, now time.Time, sha publish.Digest, by publish.Operator, breakLease bool, kind, reason string) (*generation, error) {
-	if k.newest().running(now) && !breakLease {
+	if worker := k.newest(); worker.running(now) && !breakLease && !p.revoked(worker.caller) {
 		held := k.leaseHeld(now)
 		held.Operation = kind
 		return nil, held

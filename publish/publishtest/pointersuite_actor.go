@@ -13,6 +13,7 @@ func actorTests() []pointerTest {
 		{name: "operators", run: testActorOperators},
 		{name: "nobody", run: testActorNobody},
 		{name: "revoked lease", run: testRevokedLease},
+		{name: "revoked lease and operators", run: testRevokedLeaseOperators},
 		{name: "revoked lease and limit", run: testRevokedLeaseLimit},
 	}
 }
@@ -138,6 +139,34 @@ func testRevokedLease(s *suite) {
 
 	_, err = s.Store.Acquire(s.Context(), acquireRequest(expiring.Key, "x"))
 	s.refused(err, publish.Error{Code: publish.ErrLeaseHeld, Key: expiring.Key, Token: expiring.Token, GrantedToken: expiring.Token, Holder: "w"})
+}
+
+// testRevokedLeaseOperators: nor does it keep operators, who need not break it.
+func testRevokedLeaseOperators(s *suite) {
+	for name, change := range map[string]func(publish.Key, publish.Version) error{
+		"back": func(key publish.Key, to publish.Version) error {
+			_, err := s.Store.Rollback(s.Context(), publish.RollbackRequest{Key: key, To: to, Reason: "r", By: "mia", RequestID: publish.NewLeaseID()})
+			return err
+		},
+		"retire": func(key publish.Key, _ publish.Version) error {
+			_, err := s.Store.Retire(s.Context(), publish.RetireRequest{Key: key, Reason: "r", By: "mia", RequestID: publish.NewLeaseID()})
+			return err
+		},
+	} {
+		first := s.acquire(s.key(name), "first")
+		s.output(first, "one")
+		s.Expire(s.T, first.Key)
+		c := s.create(s.newCredential(name))
+		worker := s.acquireAs(s.as(c.ID), first.Key)
+		to := publish.Version{Token: first.Token, Revision: 1}
+		s.refused(change(first.Key, to), publish.Error{Code: publish.ErrLeaseHeld, Key: first.Key, Token: worker.Token, GrantedToken: worker.Token, Holder: "w"})
+		s.revoke(c.ID)
+		if err := change(first.Key, to); err != nil {
+			s.Errorf("%s: %v", name, err)
+		}
+		_, err := s.Store.Renew(s.Context(), first.Key, worker.LeaseID, suiteTTL)
+		s.refused(err, publish.Error{Code: publish.ErrLeaseLost})
+	}
 }
 
 // testRevokedLeaseLimit: who takes the key of a revoked credential keeps to its own limit.
