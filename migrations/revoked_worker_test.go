@@ -6,7 +6,7 @@ import (
 	"github.com/pawlhq/pawl/migrations"
 )
 
-// Migration 00032 goes down and up again. With it a worker whose credential was revoked doesn't keep an operator from a key; without it he does.
+// Migration 00031 goes down and up again. With it a worker whose credential was revoked doesn't keep an operator from a key; without it he does.
 func TestRevokedWorkerGoesDownAndUp(t *testing.T) {
 	t.Parallel()
 	ctx, dsn, conn := connect(t)
@@ -29,7 +29,7 @@ func TestRevokedWorkerGoesDownAndUp(t *testing.T) {
 		}
 	}
 	held(false)
-	if err := down(ctx, dsn, 31); err != nil {
+	if err := down(ctx, dsn, 30); err != nil {
 		t.Fatal(err)
 	}
 	held(true)

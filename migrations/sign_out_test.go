@@ -44,7 +44,7 @@ func TestSignOut(t *testing.T) {
 		FROM pawl.audit WHERE actor = session_user`).Scan(&entries, &left); err != nil || entries != `sign-out oidc-mia {"ended": 2}` || left != "oidc-jo" {
 		t.Errorf("the audit has %q, signed in are %q, %v", entries, left, err)
 	}
-	if err := down(ctx, dsn, 30); err != nil {
+	if err := down(ctx, dsn, 29); err != nil {
 		t.Fatal(err)
 	}
 	if err := migrations.Up(ctx, dsn); err != nil {
