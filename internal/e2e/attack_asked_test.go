@@ -211,8 +211,7 @@ func TestAttackByANeighbour(t *testing.T) {
 			var seen [2]string
 			for j, key := range []string{"victim/report", "victim/nobody"} {
 				answer := b.ask("GET " + fmt.Sprintf(target, key) + " HTTP/1.1\r\nHost: " + b.addr + "\r\nConnection: close\r\nX-Request-Id: same\r\n" + headers + "\r\n")
-				whole := regexp.MustCompile(regexp.QuoteMeta(key) + `\b`) // The scopes that are told name a longer one.
-				seen[j] = anyDate.ReplaceAllString(whole.ReplaceAllString(answer, "KEY"), "")
+				seen[j] = anyDate.ReplaceAllString(strings.ReplaceAll(answer, key, "KEY"), "")
 			}
 			if seen[0] != seen[1] {
 				t.Errorf("%s, %s: a key that is there shows:\n%s\n%s", scopes, target, seen[0], seen[1])
