@@ -53,12 +53,12 @@ func TestCollectSeeks(t *testing.T) {
 		{`SELECT pawl.referenced('k/000001', 49, array_agg(decode(md5(n::text), 'hex')), array_agg('g' || n)) FROM generate_series(1, 100) n`, 1000},
 		{`SELECT pawl.emptied('k/000010', 49, (SELECT empty_at FROM pawl.generations WHERE key_id = 10 AND token = 49), 0)`, 200},
 	} {
-		before := collectReads(t, conn)
+		before := testenv.TableReads(t, conn, "files", "generations")
 		var answer string
 		if err := conn.QueryRow(ctx, test.sql).Scan(&answer); err != nil {
 			t.Fatalf("%s: %v", test.sql, err)
 		}
-		read := collectReads(t, conn) - before
+		read := testenv.TableReads(t, conn, "files", "generations") - before
 		t.Logf("%s read %d", test.sql, read)
 		if read == 0 || read > test.most {
 			t.Errorf("%s read %d rows or entries of indexes, want at most %d; it answers %.100s", test.sql, read, test.most, answer)
@@ -84,19 +84,4 @@ func walk(store publish.PointerStore) (all []publish.GenerationName, err error) 
 		}
 		after = next
 	}
-}
-
-// collectReads counts what this database's scans of generations and files, and of their indexes, have returned.
-func collectReads(t *testing.T, conn *pgx.Conn) (reads int64) {
-	t.Helper()
-	const count = `SELECT sum(idx_tup_read)::bigint
-			+ (SELECT sum(seq_tup_read)::bigint FROM pg_stat_user_tables WHERE relname IN ('files', 'generations'))
-		FROM pg_stat_user_indexes WHERE relname IN ('files', 'generations')`
-	testenv.Eventually(t, flushTimeout, func() error {
-		if _, err := conn.Exec(context.Background(), `SELECT pg_stat_force_next_flush()`); err != nil {
-			return err
-		}
-		return conn.QueryRow(context.Background(), count).Scan(&reads)
-	})
-	return reads
 }

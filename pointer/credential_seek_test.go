@@ -2,7 +2,6 @@ package pointer
 
 import (
 	"testing"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -48,29 +47,15 @@ func TestCredentialsSeek(t *testing.T) {
 		{"create", createCredentialSQL, []any{"0000000000000000", secret(publish.NewLeaseID()), make([]byte, 32), "new", []string{"read"}, nil, "ops"}, 50},
 		{"revoke", revokeCredentialSQL, []any{after, "ops"}, 50},
 	} {
-		before := credentialReads(t, conn)
+		before := testenv.TableReads(t, conn, "credentials")
 		var answer []byte
 		if err := conn.QueryRow(t.Context(), test.sql, test.args...).Scan(&answer); err != nil && test.what != "find none" {
 			t.Fatalf("%s: %v", test.what, err)
 		}
-		read := credentialReads(t, conn) - before
+		read := testenv.TableReads(t, conn, "credentials") - before
 		t.Logf("%s read %d: %.100s", test.what, read, answer)
 		if read > test.most || read == 0 && test.what != "find none" && test.what != "create" {
 			t.Errorf("%s read %d rows or entries of indexes, want at most %d", test.what, read, test.most)
 		}
 	}
-}
-
-// credentialReads counts what this connection's scans of the table of credentials and of its indexes have returned.
-func credentialReads(t *testing.T, conn *pgx.Conn) (reads int64) {
-	t.Helper()
-	const count = `SELECT sum(idx_tup_read)::bigint + (SELECT seq_tup_read FROM pg_stat_user_tables WHERE relname = 'credentials')
-		FROM pg_stat_user_indexes WHERE relname = 'credentials'`
-	testenv.Eventually(t, time.Minute, func() error {
-		if _, err := conn.Exec(t.Context(), `SELECT pg_stat_force_next_flush()`); err != nil {
-			return err
-		}
-		return conn.QueryRow(t.Context(), count).Scan(&reads)
-	})
-	return reads
 }

@@ -2,7 +2,6 @@ package pointer
 
 import (
 	"testing"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -32,35 +31,5 @@ func TestDirectLimitSeeks(t *testing.T) {
 			t.Fatalf("%s: %v", sql, err)
 		}
 	}
-	for range 7 { // The plan for any arguments comes after some calls.
-		for _, test := range []struct {
-			caller string
-			limit  int64
-			open   int64
-			most   int64 // rows or entries of indexes
-		}{{"a", 50, 50, 60}, {"a", 1000, 200, 210}, {"b", 1, 1, 10}, {"nobody", 1000, 0, 10}} {
-			before := fileReads(t, conn)
-			var open int64
-			if err := conn.QueryRow(t.Context(), `SELECT pawl.open_direct($1, $2)`, test.caller, test.limit).Scan(&open); err != nil {
-				t.Fatal(err)
-			}
-			if read := fileReads(t, conn) - before; open != test.open || read > test.most || read < open {
-				t.Errorf("%+v: %d are open, and %d rows or entries were read", test, open, read)
-			}
-		}
-	}
-}
-
-// fileReads counts what scans of the table of files and of its indexes have returned.
-func fileReads(t *testing.T, conn *pgx.Conn) (reads int64) {
-	t.Helper()
-	const count = `SELECT sum(idx_tup_read)::bigint + (SELECT seq_tup_read FROM pg_stat_user_tables WHERE relname = 'files')
-		FROM pg_stat_user_indexes WHERE relname = 'files'`
-	testenv.Eventually(t, time.Minute, func() error {
-		if _, err := conn.Exec(t.Context(), `SELECT pg_stat_force_next_flush()`); err != nil {
-			return err
-		}
-		return conn.QueryRow(t.Context(), count).Scan(&reads)
-	})
-	return reads
+	countsWithin(t, conn, "open_direct", "files")
 }

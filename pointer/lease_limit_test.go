@@ -25,6 +25,12 @@ func TestLeaseLimitSeeks(t *testing.T) {
 	if _, err := conn.Exec(t.Context(), fill); err != nil {
 		t.Fatal(err)
 	}
+	countsWithin(t, conn, "open_leases", "caller_leases")
+}
+
+// countsWithin checks what a function that counts for a caller up to a limit says and reads, where a has 200 of them open and b at least one.
+func countsWithin(t *testing.T, conn *pgx.Conn, function, table string) {
+	t.Helper()
 	for range 7 { // The plan for any arguments comes after some calls.
 		for _, test := range []struct {
 			caller string
@@ -32,30 +38,16 @@ func TestLeaseLimitSeeks(t *testing.T) {
 			open   int64
 			most   int64 // rows or entries of indexes
 		}{{"a", 50, 50, 60}, {"a", 1000, 200, 210}, {"b", 1, 1, 10}, {"nobody", 1000, 0, 10}} {
-			before := leaseReads(t, conn)
+			before := testenv.TableReads(t, conn, table)
 			var open int64
-			if err := conn.QueryRow(t.Context(), `SELECT pawl.open_leases($1, $2)`, test.caller, test.limit).Scan(&open); err != nil {
+			if err := conn.QueryRow(t.Context(), `SELECT pawl.`+function+`($1, $2)`, test.caller, test.limit).Scan(&open); err != nil {
 				t.Fatal(err)
 			}
-			if read := leaseReads(t, conn) - before; open != test.open || read > test.most || read < open {
+			if read := testenv.TableReads(t, conn, table) - before; open != test.open || read > test.most || read < open {
 				t.Errorf("%+v: %d are open, and %d rows or entries were read", test, open, read)
 			}
 		}
 	}
-}
-
-// leaseReads counts what scans of the table of callers' leases and of its indexes have returned.
-func leaseReads(t *testing.T, conn *pgx.Conn) (reads int64) {
-	t.Helper()
-	const count = `SELECT sum(idx_tup_read)::bigint + (SELECT seq_tup_read FROM pg_stat_user_tables WHERE relname = 'caller_leases')
-		FROM pg_stat_user_indexes WHERE relname = 'caller_leases'`
-	testenv.Eventually(t, time.Minute, func() error {
-		if _, err := conn.Exec(t.Context(), `SELECT pg_stat_force_next_flush()`); err != nil {
-			return err
-		}
-		return conn.QueryRow(t.Context(), count).Scan(&reads)
-	})
-	return reads
 }
 
 // Grants, renewals and releases of other keys wait for nobody, also for the same caller: a transaction that stays open holds its own key alone.

@@ -2,7 +2,6 @@ package pointer
 
 import (
 	"testing"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -48,29 +47,15 @@ func TestSessionsSeek(t *testing.T) {
 		{"end", endSessionSQL, []any{hash}, 10},
 		{"end all", endSessionsSQL, []any{subject}, 50},
 	} {
-		before := sessionReads(t, conn)
+		before := testenv.TableReads(t, conn, "credentials", "sessions")
 		var answer []byte
 		if err := conn.QueryRow(t.Context(), test.sql, test.args...).Scan(&answer); err != nil && test.what != "find none" {
 			t.Fatalf("%s: %v", test.what, err)
 		}
-		read := sessionReads(t, conn) - before
+		read := testenv.TableReads(t, conn, "credentials", "sessions") - before
 		t.Logf("%s read %d: %.100s", test.what, read, answer)
 		if read > test.most || read == 0 && test.what != "find none" {
 			t.Errorf("%s read %d rows or entries of indexes, want at most %d", test.what, read, test.most)
 		}
 	}
-}
-
-// sessionReads counts what this connection's scans of the tables of sessions and credentials and of their indexes have returned.
-func sessionReads(t *testing.T, conn *pgx.Conn) (reads int64) {
-	t.Helper()
-	const count = `SELECT sum(idx_tup_read)::bigint + (SELECT sum(seq_tup_read)::bigint FROM pg_stat_user_tables WHERE relname IN ('credentials', 'sessions'))
-		FROM pg_stat_user_indexes WHERE relname IN ('credentials', 'sessions')`
-	testenv.Eventually(t, time.Minute, func() error {
-		if _, err := conn.Exec(t.Context(), `SELECT pg_stat_force_next_flush()`); err != nil {
-			return err
-		}
-		return conn.QueryRow(t.Context(), count).Scan(&reads)
-	})
-	return reads
 }

@@ -45,29 +45,15 @@ func TestSweepSeeks(t *testing.T) {
 		`SELECT pawl.swept(array_agg((d->>'since')::timestamptz), array_agg((d->>'upload_no')::bigint))
 			FROM jsonb_array_elements(pawl.due_uploads(60000, 60000, NULL, NULL, 100)) d`,
 	} {
-		before := fileReads(t, conn)
+		before := testenv.TableReads(t, conn, "files")
 		if _, err := conn.Exec(ctx, sql); err != nil {
 			t.Fatal(err)
 		}
 		// A row that is changed is looked up a few times, and shown to be no other's by the unique index.
-		if read := fileReads(t, conn) - before; read == 0 || read > 1000 {
+		if read := testenv.TableReads(t, conn, "files") - before; read == 0 || read > 1000 {
 			t.Errorf("%s read %d rows or entries of indexes", sql, read)
 		}
 	}
-}
-
-// fileReads counts what this database's scans of the table of files and of its indexes have returned.
-func fileReads(t *testing.T, conn *pgx.Conn) (reads int64) {
-	t.Helper()
-	const count = `SELECT sum(idx_tup_read)::bigint + (SELECT seq_tup_read FROM pg_stat_user_tables WHERE relname = 'files')
-		FROM pg_stat_user_indexes WHERE relname = 'files'`
-	testenv.Eventually(t, flushTimeout, func() error {
-		if _, err := conn.Exec(context.Background(), `SELECT pg_stat_force_next_flush()`); err != nil {
-			return err
-		}
-		return conn.QueryRow(context.Background(), count).Scan(&reads)
-	})
-	return reads
 }
 
 // An upload that ends while sweeps give it up is either stored, and stays so, or refused. Sweeps, ends, replacements and signs of life meet on
