@@ -176,9 +176,9 @@ func (h *Handler) leaseOpens(c *call) (bool, error) {
 }
 
 // reads reports whether a request changes nothing.
-func (c *call) reads() bool {
-	return c.Request().Method == http.MethodGet || c.Request().Method == http.MethodHead
-}
+func (c *call) reads() bool { return reads(c.Request()) }
+
+func reads(r *http.Request) bool { return r.Method == http.MethodGet || r.Method == http.MethodHead }
 
 // keepPrivate keeps the answer about a key that not everybody may read from caches that several share: what is public there would be handed to
 // who shows no credential. A browser in which somebody is signed in asks each time whether he still is: the next one at it is somebody else.

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/url"
 	"path"
 	"slices"
 	"strconv"
@@ -33,14 +32,10 @@ func ParseContentOrigin(text string, others []string) (string, error) {
 	if text == "" {
 		return "", nil
 	}
-	u, err := url.Parse(text)
-	if err != nil || !legalOrigin.MatchString(strings.ToLower(text)) {
-		return "", fmt.Errorf("%q is no origin: write scheme and host, and a port if it isn't the scheme's own, without a path, such as https://files.example", text)
-	}
-	host, ok := hostName(u.Host)
+	_, host, err := splitOrigin(text, "https://files.example")
 	switch {
-	case !ok:
-		return "", fmt.Errorf("%q has no host that can be asked for; write a name with other letters in its ASCII form (xn--…)", text)
+	case err != nil:
+		return "", err
 	case isLoopback(host):
 		return "", fmt.Errorf("the host of %q is this machine's own, and the pages answer to that; choose another name, such as files.localhost", text)
 	case slices.Contains(others, host):
@@ -98,7 +93,7 @@ func (h *Handler) contentFile(c echo.Context) error {
 	switch {
 	case left <= 0:
 		return errContentOver
-	case c.Request().Method != http.MethodGet && c.Request().Method != http.MethodHead:
+	case !reads(c.Request()):
 		return refuseMethod(c, []string{http.MethodGet})
 	}
 	ctx := c.Request().Context()

@@ -3,6 +3,7 @@ package web
 import (
 	"fmt"
 	"net/netip"
+	"net/url"
 	"regexp"
 	"slices"
 	"strconv"
@@ -87,4 +88,17 @@ func canonicalHost(name string) (_ string, ok bool) {
 func isLoopback(host string) bool {
 	ip, err := netip.ParseAddr(host)
 	return host == "localhost" || err == nil && ip.IsLoopback()
+}
+
+// splitOrigin reads an origin that is a setting. host is as hostName gives it, scheme in small letters. The error gives an example of one.
+func splitOrigin(text, example string) (scheme, host string, err error) {
+	u, err := url.Parse(text)
+	if err != nil || !legalOrigin.MatchString(strings.ToLower(text)) {
+		return "", "", fmt.Errorf("%q is no origin: write scheme and host, and a port if it isn't the scheme's own, without a path, such as %s", text, example)
+	}
+	host, ok := hostName(u.Host)
+	if !ok {
+		return "", "", fmt.Errorf("%q has no host that can be asked for; write a name with other letters in its ASCII form (xn--…)", text)
+	}
+	return u.Scheme, host, nil // url.Parse has made its letters small.
 }

@@ -3,7 +3,6 @@ package web
 import (
 	"context"
 	"errors"
-	"net/http"
 	"strings"
 
 	"github.com/pawlhq/pawl/publish"
@@ -127,7 +126,7 @@ func (c *call) allowed(verb publish.Verb) publish.Reach {
 
 // hidden is the answer about a key that the caller may not read: what the same route answers about a key that never existed.
 func (c *call) hidden(key publish.Key) error {
-	if method := c.Request().Method; method != http.MethodGet && method != http.MethodHead {
+	if !c.reads() {
 		return publish.NoKey(key)
 	}
 	switch route := c.Path(); {

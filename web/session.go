@@ -93,13 +93,12 @@ func (h *Handler) leadsToSignIn(r *http.Request) bool {
 // placeOf is where a request has led, as a place for people to come back to; that of a form is its page.
 func placeOf(r *http.Request) string {
 	place := wirePath(r.URL)
-	reads := r.Method == http.MethodGet || r.Method == http.MethodHead
 	switch {
-	case reads && r.URL.RawQuery != "":
+	case reads(r) && r.URL.RawQuery != "":
 		place += "?" + r.URL.RawQuery
-	case !reads && strings.HasPrefix(place, "/credentials/"):
+	case !reads(r) && strings.HasPrefix(place, "/credentials/"):
 		place = "/credentials"
-	case !reads && place == "/sign-out-everywhere":
+	case !reads(r) && place == "/sign-out-everywhere":
 		place = "/"
 	}
 	return localPlace(place)

@@ -39,15 +39,11 @@ func ParseOrigin(text string) (string, error) {
 	if text == "" {
 		return "", nil
 	}
-	u, err := url.Parse(text)
-	if err != nil || !legalOrigin.MatchString(strings.ToLower(text)) {
-		return "", fmt.Errorf("%q is no origin: write scheme and host, and a port if it isn't the scheme's own, without a path, such as https://pawl.example", text)
-	}
-	host, ok := hostName(u.Host)
+	scheme, host, err := splitOrigin(text, "https://pawl.example")
 	switch {
-	case !ok:
-		return "", fmt.Errorf("%q has no host that can be asked for; write a name with other letters in its ASCII form (xn--…)", text)
-	case !strings.EqualFold(u.Scheme, "https") && !isLoopback(host):
+	case err != nil:
+		return "", err
+	case scheme != "https" && !isLoopback(host):
 		return "", fmt.Errorf("%q must begin with https://: browsers stay signed in by nothing else; http:// is for this machine alone", text)
 	}
 	return strings.ToLower(text), nil
