@@ -62,7 +62,7 @@ func (a *app) authSettings() (s authSettings, err error) {
 		}
 	}
 	if !s.required {
-		for _, name := range []string{"PAWL_LIMIT_LEASES", "PAWL_ORIGIN", sessionLifetimeSetting, sessionIdleSetting} {
+		for _, name := range []string{"PAWL_LIMIT_LEASES", "PAWL_LIMIT_DIRECT", "PAWL_ORIGIN", sessionLifetimeSetting, sessionIdleSetting} {
 			if a.getenv(name) != "" {
 				s.unused = append(s.unused, name)
 			}
@@ -76,7 +76,7 @@ func (a *app) authSettings() (s authSettings, err error) {
 func (s authSettings) warnUnused(ctx context.Context, log *slog.Logger) {
 	for _, name := range s.unused {
 		log.WarnContext(ctx, "setting_needs_auth", "setting", name,
-			"cure", "nobody is asked for a credential, so nobody signs in and leases are counted for nobody: set PAWL_AUTH="+authRequired+" too, or leave "+name+" out")
+			"cure", "nobody is asked for a credential, so nobody signs in, and leases and direct uploads are counted for nobody: set PAWL_AUTH="+authRequired+" too, or leave "+name+" out")
 	}
 }
 

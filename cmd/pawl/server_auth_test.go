@@ -70,7 +70,7 @@ func TestAuthSettings(t *testing.T) {
 // What counts for callers who are known alone is named at the start where nobody is asked who he is.
 func TestSettingsThatNeedAuth(t *testing.T) {
 	t.Parallel()
-	given := []string{"PAWL_LIMIT_LEASES=5", "PAWL_ORIGIN=https://pawl.example", "PAWL_SESSION_LIFETIME=2h", "PAWL_SESSION_IDLE=1h"}
+	given := []string{"PAWL_LIMIT_LEASES=5", "PAWL_LIMIT_DIRECT=5", "PAWL_ORIGIN=https://pawl.example", "PAWL_SESSION_LIFETIME=2h", "PAWL_SESSION_IDLE=1h"}
 	for auth, want := range map[string]int{"PAWL_AUTH=none": len(given), "PAWL_AUTH=required": 0} {
 		var log bytes.Buffer
 		a := &app{stderr: &log, getenv: lookup(append(given, auth))}
