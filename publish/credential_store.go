@@ -92,6 +92,9 @@ type Credential struct {
 	ReplacedBy CredentialID `json:"replaced_by,omitempty"`
 }
 
+// Good reports whether it opened anything when it was looked at.
+func (c Credential) Good() bool { return c.State == CredentialActive }
+
 // CredentialPage is one page of credentials, by their names and, of one name, by their age.
 type CredentialPage struct {
 	Credentials []Credential `json:"credentials"`

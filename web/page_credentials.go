@@ -35,9 +35,6 @@ type credentialRow struct {
 	Overlaps       []link // how long the old one may stay good
 }
 
-// Good tells whether it opens anything now.
-func (r credentialRow) Good() bool { return r.State == publish.CredentialActive }
-
 // Text is the text of the credential that was just made.
 func (p credentialsPage) Text() string { return p.Issued.Secret.Reveal() }
 

@@ -17,9 +17,6 @@ type revokePage struct {
 	Signed bool
 }
 
-// Active tells whether there is anything to revoke.
-func (p revokePage) Active() bool { return p.State == publish.CredentialActive }
-
 // revokePage shows what ends with a credential, and the button that ends it.
 func (h *Handler) revokePage(c *call) error {
 	if _, _, err := c.credentialOperator(); err != nil {

@@ -148,7 +148,7 @@ func (a *app) credentialListCommand() *cobra.Command {
 					if err != nil {
 						return err
 					}
-					if all || c.State == publish.CredentialActive {
+					if all || c.Good() {
 						listed.Credentials = append(listed.Credentials, c)
 					}
 				}

@@ -21,7 +21,7 @@ func named(ctx context.Context, keeper credentialKeeper, text string) (publish.C
 		if err != nil {
 			return "", err
 		}
-		if c.Name == text && c.State == publish.CredentialActive && c.ReplacedBy == "" {
+		if c.Name == text && c.Good() && c.ReplacedBy == "" {
 			found = append(found, string(c.ID))
 		}
 	}
